@@ -40,6 +40,11 @@ def exact_text(count: int) -> str:
     return f"{count:,}"
 
 
+def counted_text(count: int, one: str, several: str = "") -> str:
+    """Format an exact count of something: `1 launch`, `2,000 launches`; without `several`, `one` with an s."""
+    return f"{exact_text(count)} {one if count == 1 else several or one + 's'}"
+
+
 def ratio_text(ratio: float) -> str:
     """Format a ratio to the baseline: `1.25x`; `-` for NaN."""
     if math.isnan(ratio):

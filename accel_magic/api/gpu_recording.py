@@ -117,7 +117,7 @@ def _api(calls: HostCalls, launches: pd.DataFrame, start_ns: int) -> pd.DataFram
 def _exact_to(clock: DeviceClock) -> list[str]:
     if not clock.error_ns:
         return []
-    return [f"device times are accurate to ±{clock.error_ns / 1e3:,.3g} µs on the host's clock"]
+    return [f"device times are accurate to ±{clock.error_ns / 1e3:,.3g} us on the host's clock"]
 
 
 def _kernels(seen: Seen) -> pd.DataFrame:

@@ -93,7 +93,7 @@ def gpuschedule(
         tenants: What wants to run: "critical*2:work=50us,every=10ms batch*4:work=5ms", or tenants.
         duration_s: The time to model in each run, in seconds.
         runs: Number of runs. In each, jobs come at other random times, the same for all policies.
-        switch_us: What it costs to go from one task to another, in µs.
+        switch_us: What it costs to go from one task to another, in us.
         engine: Where policies decide: "model", or "kernel" in the accelerator lab.
         settings: As for `gpupolicy`.
 

@@ -250,7 +250,7 @@ def parser() -> MagicParser:
     )
     made.add_argument("--duration", type=float, metavar="S", help="with --tenants: seconds that are modelled (1)")
     made.add_argument("--runs", type=int, metavar="N", help="with --tenants: runs with jobs at other times (10)")
-    made.add_argument("--switch", type=float, metavar="US", help="with --tenants: µs from one task to another (0)")
+    made.add_argument("--switch", type=float, metavar="US", help="with --tenants: us from one task to another (0)")
     made.add_argument(
         "--link",
         metavar="LINK",

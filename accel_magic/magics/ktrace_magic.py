@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from IPython.core.magic import line_cell_magic, line_magic, magics_class, no_var_expand, output_can_be_silenced
 
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from accel_magic.api.block import Steps
     from accel_magic.magics.magic_line import MagicParser
     from accel_magic.views.live.trace_row import TraceRow
+
+_ALL: Final = "--all"
+"""An option of `%accel_doctor`: show all checks."""
 
 
 @magics_class
@@ -83,18 +86,22 @@ class KTrace(OnCluster):
 
     @line_magic
     def accel_doctor(self, line: str) -> object:
-        """Check what this machine can trace, with fixes for what it cannot; `--xe`: also what iaprof needs."""
+        """Check what works on this machine, with fixes for what does not.
+
+        `--all`: all checks, also those with nothing to fix; `--xe`: also what iaprof needs.
+        """
         from accel_magic import subsystems
         from accel_magic.api import doctor
 
         known = {f"--{one.attribute}": one.attribute for one in subsystems.companions().values()}
-        if unknown := [word for word in line.split() if word not in known]:
+        words = line.split()
+        if unknown := [word for word in words if word not in known and word != _ALL]:
             raise ProbeError(
-                f"%accel_doctor takes only {' and '.join(f'`{word}`' for word in known)}: {unknown[0]}",
+                f"%accel_doctor takes only {' and '.join(f'`{word}`' for word in (_ALL, *known))}: {unknown[0]}",
                 fix="%accel_doctor",
                 code="option.unknown",
             )
-        return doctor.report(**{known[word]: True for word in line.split()})
+        return replace(doctor.report(**{known[word]: True for word in words if word in known}), complete=_ALL in words)
 
 
 def _dry_run(trace: Trace) -> object:

@@ -135,8 +135,8 @@ def share(
     Args:
         policy: A scheduling policy; None for the driver's default.
         tenants: What wants to run.
-        arrivals: For each run and tenant: when jobs come, in µs from the start.
-        duration_us: The time of a run, in µs.
+        arrivals: For each run and tenant: when jobs come, in us from the start.
+        duration_us: The time of a run, in us.
 
     Returns:
         What the kernel made of each task, what the engine did in each run, and the policy's maps at the end.
@@ -174,7 +174,7 @@ def _preempted() -> dict[int, int]:
 
 
 def _jobs(records: NDArray[Any], start_ns: int) -> pd.DataFrame:
-    """Times of a tenant's jobs in µs from the start; the index is their number."""
+    """Times of a tenant's jobs in us from the start; the index is their number."""
     table = pd.DataFrame({name: records[name] for name in records.dtype.names or ()}).set_index("cookie")
     for name in ("queued", "started", "ended"):
         table[name] = (table[f"{name}_ns"].astype("int64") - start_ns) / 1000

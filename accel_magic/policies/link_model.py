@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _FAULT_US: Final = 20.0
-_FAULT_SOURCE: Final = "20 µs a fault: the lower end of Zheng et al., HPCA 2016"
+_FAULT_SOURCE: Final = "20 us a fault: the lower end of Zheng et al., HPCA 2016"
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class LinkModel:
         name: How it is called.
         gb_per_s: Bandwidth in each direction, in 10⁹ bytes a second.
         source: Where the bandwidth is from.
-        fault_us: What a fault costs besides moving pages, in µs.
+        fault_us: What a fault costs besides moving pages, in us.
 
     """
 
@@ -44,7 +44,7 @@ class LinkModel:
 
     def __str__(self) -> str:
         """Return what the time is modelled by, with sources."""
-        fault = _FAULT_SOURCE if self.fault_us == _FAULT_US else f"{self.fault_us:g} µs a fault"
+        fault = _FAULT_SOURCE if self.fault_us == _FAULT_US else f"{self.fault_us:g} us a fault"
         return f"{self.name}, {self.gb_per_s:g} GB/s ({self.source}); {fault}; nothing overlaps"
 
 

@@ -150,7 +150,7 @@ OVERWRITTEN: Final = Rule(
     "policy.timeslice-overwritten",
     "warning",
     "{policy} sets time slices in on_task_init only",
-    "CUDA asks for a time slice of 2,048 µs after a task was made, and gets it: what the policy set is gone.",
+    "CUDA asks for a time slice of 2,048 us after a task was made, and gets it: what the policy set is gone.",
     "Set it in on_timeslice_control, too; try it with tenants that have asks=2048us.",
     check=_overwritten,
 )

@@ -79,7 +79,7 @@ class ScheduledTask:
     """What a scheduling policy made of a tenant's task.
 
     Attributes:
-        timeslice_us: How long it keeps the GPU while others wait, in µs.
+        timeslice_us: How long it keeps the GPU while others wait, in us.
         interleave: Its level: how often it is on the runlist.
         admitted: Whether it may run.
         refused: Requests of the policy about it that the driver ignored, because they were not valid.
@@ -183,7 +183,7 @@ class ModelMemory:
         Args:
             tenant: Its number.
             name: The name of its process, of which the kernel keeps 15 bytes.
-            asks_us: The time slice that it then asks for, in µs; 0 for none.
+            asks_us: The time slice that it then asks for, in us; 0 for none.
 
         """
         start = self._arena - self._memory.ctypes.data + self._first_tenant + tenant * _TENANT

@@ -89,9 +89,9 @@ def run(
     Args:
         tenants: What wants to run.
         tasks: What the scheduling policy made of each.
-        duration_us: The time that is modelled, in µs. Jobs that have not ended by then have no end.
+        duration_us: The time that is modelled, in us. Jobs that have not ended by then have no end.
         random: For the times at which jobs come.
-        switch_us: What it costs to go from one task to another, in µs.
+        switch_us: What it costs to go from one task to another, in us.
         launch: Called with a tenant before (False) and after (True) it queues a job; returns the tenants that the
             policy preempts.
 

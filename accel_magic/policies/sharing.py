@@ -56,8 +56,8 @@ class Sharings:
 
     Attributes:
         tenants: The tenants.
-        duration_us: The time of a run, in µs.
-        switch_us: What it costs to go from one task to another, in µs.
+        duration_us: The time of a run, in us.
+        switch_us: What it costs to go from one task to another, in us.
         engine: Where policies decided and jobs ran: "model", or "kernel" for the lab's accelerator.
         trials: The driver's default first, then the policies in their order.
 
@@ -85,9 +85,9 @@ def try_scheduling(
     Args:
         policies: As for `accel_magic.policies.policy.load`; the driver's default is always tried too.
         tenants: What wants to run.
-        duration_us: The time of each run, in µs.
+        duration_us: The time of each run, in us.
         runs: Number of runs. In each, jobs come at other random times, the same for all policies.
-        switch_us: What it costs to go from one task to another, in µs; of the model only.
+        switch_us: What it costs to go from one task to another, in us; of the model only.
         engine: Where policies decide and jobs run: "model", or "kernel" in the accelerator lab.
         settings: As for `accel_magic.policies.policy.load`.
 
@@ -100,7 +100,7 @@ def try_scheduling(
     check_engine(engine)
     if not (0 < duration_us <= 1e9 and 0 < runs <= MOST_RUNS and 0 <= switch_us < duration_us):
         raise ProbeError(
-            f"{runs} runs of {duration_us:g} µs with {switch_us:g} µs for a switch cannot be modelled",
+            f"{runs} runs of {duration_us:g} us with {switch_us:g} us for a switch cannot be modelled",
             why=f"there are 1 to {MOST_RUNS} runs of up to 1,000 s, and switches take less",
             fix="use other numbers",
             code="policy.bad-tenant",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from accel_magic.analysis.findings import Findings
     from accel_magic.analysis.flame.stacks import Stacks
-    from accel_magic.checks import Check
+    from accel_magic.checks import Check, Use
     from accel_magic.cluster.clock import ClockLine
     from accel_magic.findings import Rule
     from accel_magic.formats.recognise import FileFormat
@@ -151,8 +151,9 @@ class Subsystem:
         name: The attribute of results that has its tables, `npu` for `result.npu`.
         presets: Its presets of probes.
         drivers: Its kernel drivers, which the doctor checks.
-        checks: More checks of the doctor, for the folder with `proc`, `sys` and `dev`. The context is entered before
-            all other checks run, and the checks are iterated last, so that what takes long goes on meanwhile.
+        checks: More checks of the doctor, for the folder with `proc`, `sys` and `dev`, and how what the presets trace
+            works here; not for presets of drivers, which the doctor looks for itself. The context is entered before all
+            other checks run, and the checks are iterated last, so that what takes long goes on meanwhile.
         claims: Whether a probe point belongs to it. A trace with such a point is diagnosed, and its summary has the
             lines of this subsystem. Only for those with `tables`.
         tables: Makes its tables, each computed on first use, from a recording and the frame of its events, as
@@ -185,7 +186,7 @@ class Subsystem:
     name: str
     presets: tuple[Preset, ...] = ()
     drivers: tuple[Driver, ...] = ()
-    checks: Callable[[Path], AbstractContextManager[Iterable[Check]]] = lambda _root: nullcontext(())
+    checks: Callable[[Path], AbstractContextManager[Iterable[Check | Use]]] = lambda _root: nullcontext(())
     claims: Callable[[ProbePoint], bool] = _claims_nothing
     tables: Callable[[Recording, pd.DataFrame], Any] | None = None
     rules: Callable[[], Sequence[Rule[Any]]] = tuple

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 
 from accel_magic import terminal
 from accel_magic.banners import banners_of
-from accel_magic.quantities import bytes_text, count_text, duration_text, exact_text, ratio_text, share_text
+from accel_magic.quantities import (
+    bytes_text,
+    count_text,
+    counted_text,
+    duration_text,
+    exact_text,
+    ratio_text,
+    share_text,
+)
 from accel_magic.views.element import element_html
 from accel_magic.views.headline import Note
 
@@ -62,11 +70,11 @@ def findings_html(findings: Findings) -> str:
 def headline_text(findings: Findings) -> str:
     """The number of findings of each severity, and of rules checked."""
     count = len(findings.checked)
-    rules = f"{count} rule{'s' * (count != 1)} checked"
+    rules = f"{counted_text(count, 'rule')} checked"
     if not findings:
         return f"nothing found, {rules}"
     counts = [
-        f"{count} {severity}{'' if count == 1 else 's'}"
+        counted_text(count, severity)
         for severity in ("problem", "warning", "note")
         if (count := sum(finding.severity == severity for finding in findings))
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from accel_magic.quantities import duration_text, exact_text
+from accel_magic.quantities import counted_text, duration_text, exact_text
 
 if TYPE_CHECKING:
     from accel_magic.recording.recording import Recording
@@ -34,12 +34,12 @@ def headline(recording: Recording, stacks_lost: int = 0) -> tuple[Note, ...]:
     outcomes = {"error": "the traced code failed", "interrupted": "interrupted"}
     counted = f"number in the {imported.format}" if imported else "exact, counted in the kernel"
     notes = [Note(duration_text(recording.duration_ns))] if recording.timed else []
-    notes.append(Note(_plural(int(recording.hits.sum()), "hit"), hint=counted))
+    notes.append(Note(counted_text(int(recording.hits.sum()), "hit"), hint=counted))
     if plan.records_events or lost:
         full = "the ring buffer was not read" if recording.unread else "the ring buffer was full: raise --buffer"
         why = f"reported in the {imported.format}" if imported else full
         alarm = Note(f"{exact_text(lost)} lost", alarm=True, hint=why)
-        notes += [Note(_plural(recording.event_count, "event")), *_only_counted(recording)]
+        notes += [Note(counted_text(recording.event_count, "event")), *_only_counted(recording)]
         notes.append(alarm if lost else Note("0 lost"))
     else:
         notes.append(Note("counts only"))
@@ -52,14 +52,14 @@ def headline(recording: Recording, stacks_lost: int = 0) -> tuple[Note, ...]:
         notes.append(Note(f"{exact_text(recording.missed)} missed", alarm=True, hint=hint))
     if stacks_lost:
         hint = "the kernel's stack table was full: these events have no stack"
-        notes.append(Note(f"{_plural(stacks_lost, 'stack')} lost", alarm=True, hint=hint))
+        notes.append(Note(f"{counted_text(stacks_lost, 'stack')} lost", alarm=True, hint=hint))
     if recording.limit_reached:
         what = "memory" if recording.memory_full else f"event limit{limit}"
         hint = "later hits were counted but not recorded"
         notes.append(Note(f"{what} {'full' if recording.memory_full else 'reached'}", hint=hint))
     if unpaired:
         hint = "too many were in flight at once, or their return was not seen: the latencies do not include them"
-        notes.append(Note(f"{_plural(unpaired, 'call')} not timed", alarm=True, hint=hint))
+        notes.append(Note(f"{counted_text(unpaired, 'call')} not timed", alarm=True, hint=hint))
     if plan.skipped:
         hint = "\n".join(f"{skipped.function}: {skipped.why}" for skipped in plan.skipped[:20])
         notes.append(Note(f"{exact_text(len(plan.skipped))} skipped", hint=hint))
@@ -79,7 +79,3 @@ def _only_counted(recording: Recording) -> list[Note]:
     names = ", ".join(point.function for point in points)
     hint = f"{names}: no event per hit; name such a probe on the line to record its hits"
     return [Note(f"{exact_text(hits)} only counted", hint=hint)]
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{exact_text(count)} {noun}{'' if count == 1 else 's'}"

@@ -100,7 +100,7 @@ def test_lockdown_is_reported_once_securityfs_is_mounted(found):
     if Path("/sys/kernel/security/lockdown").exists():
         pytest.skip("securityfs is mounted")
     script = 'mount -t securityfs s /sys/kernel/security && cat /sys/kernel/security/lockdown && exec "$@"'
-    command = ["unshare", "--mount", "sh", "-c", script, "sh", sys.executable, "-m", "accel_magic", "doctor"]
+    command = ["unshare", "--mount", "sh", "-c", script, "sh", sys.executable, "-m", "accel_magic", "doctor", "--all"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     state = re.search(r"\A.*\[(\w+)\]", done.stdout)
     if state is None:

@@ -129,7 +129,7 @@ CELLS = [
     ("%%gputrace threadhist --device cpu --threads 0", "option.unknown"),
     ("%%gputrace threadhist --device cpu --host-api maybe", "option.unknown"),
     ("%%gputrace threadhist --device cpu --every 1 --by-launch", "gpu.every-beside-launch"),
-    ("%accel_doctor --all", "option.unknown"),
+    ("%accel_doctor --al", "option.unknown"),
 ]
 # Fixes that leave a choice to the reader: a piece of the fix, and the line after one way to follow it.
 READ = [
@@ -283,7 +283,7 @@ READ_IN_SHELL = [
     ("show nosuch.parquet", "recording.not-found", "check the path", "show {recording}"),
     ("show prog.c", "recording.unknown-format", "one of these formats", "show {recording}"),
     ("shw {recording}", "option.unknown", "write show instead of shw", "show {recording}"),
-    ("doctor --all", "option.unknown", "accel-magic doctor --help", "doctor --help"),
+    ("doctor --everything", "option.unknown", "accel-magic doctor --help", "doctor --help"),
     ("broker chek", "option.unknown", "write check instead of chek", "broker --help"),
 ]
 FROM_PYTHON = "only from Python: on a line, the parser refuses it first"

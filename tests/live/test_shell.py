@@ -308,7 +308,7 @@ def test_unloading_removes_the_magics_and_loading_restores_them(shell):
     assert shell(f"{HEAD}\nos.getppid()")[0].result.hits == 1
 
 
-def test_the_doctor_accepts_no_argument_except_xe(shell):
+def test_the_doctor_accepts_no_argument_but_its_options(shell):
     done, _ = shell("%accel_doctor now")
     assert isinstance(done.error_in_exec, ProbeError)
     assert done.error_in_exec.fix

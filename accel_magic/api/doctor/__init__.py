@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 from accel_magic import subsystems
 from accel_magic.api.doctor import bcc, devices, gpu, kernel, python, stacks
 from accel_magic.api.doctor.report import Report
-from accel_magic.checks import Check
+from accel_magic.api.doctor.uses import uses
+from accel_magic.checks import Check, Use
 from accel_magic.errors import ProbeError
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-__all__ = ["Check", "Report", "checks", "report"]
+__all__ = ["Check", "Report", "Use", "examine", "report"]
 
 _ROOT = Path("/")
 
@@ -29,10 +30,10 @@ def report(**companions: bool) -> Report:
             hardware is not here.
 
     """
-    return Report(checks(requested=[name for name, requested in companions.items() if requested]))
+    return examine(requested=[name for name, requested in companions.items() if requested])
 
 
-def checks(root: Path = _ROOT, *, requested: Collection[str] = ()) -> tuple[Check, ...]:
+def examine(root: Path = _ROOT, *, requested: Collection[str] = ()) -> Report:
     """Run every check once, those of the subsystems last. This takes a second or two.
 
     Args:
@@ -52,7 +53,7 @@ def checks(root: Path = _ROOT, *, requested: Collection[str] = ()) -> tuple[Chec
         )
     with ExitStack() as stack:
         of_subsystems = [stack.enter_context(each.checks(root)) for each in subsystems.registered().values()]
-        return (
+        found = [
             *kernel.requirements(),
             *bcc.checks(),
             *kernel.checks(),
@@ -62,4 +63,6 @@ def checks(root: Path = _ROOT, *, requested: Collection[str] = ()) -> tuple[Chec
             *stacks.checks(),
             *chain.from_iterable(one.checks(root, name in requested) for name, one in known.items()),
             *chain.from_iterable(of_subsystems),
-        )
+        ]
+    checks = tuple(one for one in found if isinstance(one, Check))
+    return Report(checks, uses(root, checks, [one for one in found if isinstance(one, Use)]))

@@ -27,7 +27,7 @@ def _device_nodes(root: Path) -> Check:
         *before, last = (f"/{pattern}" for pattern in patterns)
         detail = f"no accelerator or GPU (no {', '.join(before)} or {last}); code on the CPU"
         return Check(
-            "device nodes", "warning", f"{detail} can be traced, and recordings from other machines can be replayed"
+            "device nodes", "info", f"{detail} can be traced, and recordings from other machines can be replayed"
         )
     # Effective ids, so that capabilities granted to a service count.
     effective = os.access in os.supports_effective_ids

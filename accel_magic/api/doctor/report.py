@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from accel_magic._version import __version__
-from accel_magic.checks import Check
+from accel_magic.checks import Check, Use
 from accel_magic.kernel import features
 
 if TYPE_CHECKING:
@@ -16,9 +16,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Report:
-    """The checks of this machine, as text (`str`, `repr`), HTML and JSON."""
+    """How each use works on this machine, and what was checked, as text (`str`, `repr`), HTML and JSON.
+
+    Attributes:
+        checks: What was checked.
+        uses: How each use works.
+        complete: Whether text lists all checks, and HTML shows them unfolded; else only those that prevent or limit
+            something are shown at once.
+
+    """
 
     checks: tuple[Check, ...]
+    uses: tuple[Use, ...] = ()
+    complete: bool = False
 
     @property
     def exit_status(self) -> int:
@@ -39,23 +49,24 @@ class Report:
         """Plain text, wrapped at 110 columns; longer words are not broken."""
         from accel_magic.views import doctor_report
 
-        return doctor_report.text(self.verdict, self.checks)
+        return doctor_report.text(self.verdict, self.uses, self.checks, complete=self.complete)
 
     @property
     def html(self) -> str:
         """A self-contained HTML fragment, everything escaped."""
         from accel_magic.views import doctor_report
 
-        return doctor_report.html(self.verdict, self.checks)
+        return doctor_report.html(self.verdict, self.uses, self.checks, complete=self.complete)
 
     def to_json(self) -> str:
-        """JSON object: `accel_magic`, `kernel`, `machine`, `verdict`, `exit_status`, and `checks` as in `Check`."""
+        """JSON object: `accel_magic`, `kernel`, `machine`, `verdict`, `exit_status`, `uses` and `checks`."""
         data: dict[str, Any] = {
             "accel_magic": __version__,
             "kernel": features.kernel_release(),
             "machine": features.machine(),
             "verdict": self.verdict,
             "exit_status": self.exit_status,
+            "uses": [asdict(use) for use in self.uses],
             "checks": [asdict(check) for check in self.checks],
         }
         return json.dumps(data, indent=2)

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from accel_magic.gpu.program.verdict import Place, Severity, Verdict, VerifierFinding
+from accel_magic.quantities import counted_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -269,20 +270,16 @@ def render(program: EbpfProgram, verdict: Verdict, *, map_bytes: Mapping[str, in
 
 def _summary(program: EbpfProgram, verdict: Verdict, map_bytes: Mapping[str, int] | None) -> Iterator[str]:
     yield f"{program.name} ({program.section}): {_counted(verdict.findings)}"
-    yield f"  {_number(verdict.instructions, 'instruction')}, {_number(verdict.stack_bytes, 'byte')} of stack"
+    yield f"  {counted_text(verdict.instructions, 'instruction')}, {counted_text(verdict.stack_bytes, 'byte')} of stack"
     if map_bytes is not None:
         each = ", ".join(f"{name} {size:,}" for name, size in map_bytes.items())
-        yield f"  {_number(sum(map_bytes.values()), 'byte')} of maps{f' ({each})' if each else ''}"
+        yield f"  {counted_text(sum(map_bytes.values()), 'byte')} of maps{f' ({each})' if each else ''}"
 
 
 def _counted(findings: Sequence[VerifierFinding]) -> str:
     counts = {severity: sum(each.severity == severity for each in findings) for severity in _ORDER}
-    parts = [_number(count, severity) for severity, count in counts.items() if count]
+    parts = [counted_text(count, severity) for severity, count in counts.items() if count]
     return ", ".join(parts) or "no findings"
-
-
-def _number(count: int, unit: str) -> str:
-    return f"{count:,} {unit}{'' if count == 1 else 's'}"
 
 
 def _lines(finding: VerifierFinding) -> Iterator[str]:

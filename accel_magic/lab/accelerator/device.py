@@ -34,7 +34,7 @@ _REASONS: Final = {
     (uapi.COUNTS, errno.ENXIO): ("this file has no memory yet", "call memory() first"),
     (uapi.FAULTS, errno.ENXIO): ("this file has no memory yet", "call memory() first"),
     (uapi.TIMESLICE, errno.EINVAL): (
-        "it is not one of 1 to 60,000,000 µs, or the policy answered with one that is not of 1 to 1,000,000",
+        "it is not one of 1 to 60,000,000 us, or the policy answered with one that is not of 1 to 1,000,000",
         "ask for another, or correct the policy's on_timeslice_control",
     ),
     (uapi.SUBMIT, errno.ENOSPC): ("with these tasks and interleave levels the runlist is too long", "close some files"),
@@ -205,7 +205,7 @@ class Accelerator(Closing):
         """Submit a job to the kernel's scheduler.
 
         Args:
-            duration_us: For how long it needs the ring's engine, in µs, at most 60 s.
+            duration_us: For how long it needs the ring's engine, in us, at most 60 s.
             ring: "compute" or "copy", which run one job at a time; "shared", whose engine tasks share by time slices.
             priority: Among the jobs that wait for the ring.
             wait: A fence that it waits for; 0 for none.
@@ -251,7 +251,7 @@ class Accelerator(Closing):
         """Ask for a time slice, as CUDA does for each context; returns the one that the policy gave.
 
         Args:
-            timeslice_us: In µs, 1 to 60,000,000.
+            timeslice_us: In us, 1 to 60,000,000.
 
         Raises:
             MachineError: It is out of range, or the policy's answer is.

@@ -36,7 +36,7 @@ class TenantWork:
     """What a tenant does in a run.
 
     Attributes:
-        work_us: What a job needs of the engine, in µs.
+        work_us: What a job needs of the engine, in us.
         times_ns: (jobs,) int64: when jobs come, from the start of the run.
         again: Whether the next job comes when the last has ended.
 
@@ -52,7 +52,7 @@ class TenantProcess(Closing):
 
     Args:
         name: The process's name, at most 15 bytes.
-        asks_us: The time slice that it asks for, in µs; 0 for none.
+        asks_us: The time slice that it asks for, in us; 0 for none.
 
     Attributes:
         task: Its task, as the scheduling policy left it.

@@ -196,6 +196,17 @@ def find(kernel: str = "6.12") -> LabImage:
     )
 
 
+def is_built(kernel: str) -> bool:
+    """Whether everything is there that the lab of a kernel is started from.
+
+    Raises:
+        MachineError: This machine cannot run labs.
+
+    """
+    _check((kernel,))
+    return not _lacking((kernel,))
+
+
 def built() -> list[LabImage]:
     """Return every image that is built."""
     return [find(kernel) for kernel in KERNELS if not _lacking((kernel,))]

@@ -31,7 +31,7 @@ _FAULT, _ARGUMENT = 8, 12
 _MOST_CAPABILITIES = 48  # as many as fit; bounds the walk of a circular list
 
 DEVICE_FAULTS = ("none", "no-boot", "slow-boot", "lose-ipc", "duplicate-ipc")
-"""Indexed by number. Arguments: no-boot: how many boots fail (0: all); slow-boot: µs; the others: every Nth reply."""
+"""Indexed by number. Arguments: no-boot: how many boots fail (0: all); slow-boot: us; the others: every Nth reply."""
 
 _IN_THE_LAB = "python -m accel_magic lab run -- COMMAND, or the Jupyter kernel 'Python 3 (NPU lab)'"
 

@@ -33,7 +33,7 @@ class Settings:
         scheduler: What schedules jobs: "hardware" is the (emulated) firmware, "os" the driver, "auto" the driver's
             default.
         driver_options: Further intel_vpu module parameters, such as `{"tdr_timeout_ms": "500"}`.
-        job_us: Duration of a job on the emulated NPU, in µs.
+        job_us: Duration of a job on the emulated NPU, in us.
         faults: Faults of the device, in the syntax of its `--fault` option: "no-boot=1", "hang-job=3".
         ports: Ports forwarded from this machine's loopback: host port -> guest port.
         memory_mib: Guest memory, in MiB.

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from accel_magic import terminal
 from accel_magic.banners import banners_of
-from accel_magic.quantities import NOTHING, bytes_text, duration_text, exact_text, rate_text, share_text
+from accel_magic.quantities import NOTHING, bytes_text, counted_text, duration_text, exact_text, rate_text, share_text
 from accel_magic.subsystems.npu.jobs import DONE, OK, UNKNOWN
 from accel_magic.views.element import element_html
 from accel_magic.views.findings import brief_text, findings_html, findings_text
@@ -139,7 +139,7 @@ def _jobs(npu: NpuTables) -> str:
     jobs = npu.jobs
     if not len(jobs):
         return ""
-    text = _counted(len(jobs), "job")
+    text = counted_text(len(jobs), "job")
     parts = _ends(jobs["status"])
     latency = jobs.loc[jobs["status"].isin((OK, DONE)), "latency_ns"].dropna()  # a failure may be quick or a timeout
     if len(latency):
@@ -153,7 +153,7 @@ def _buffers(npu: NpuTables) -> str:
     if not len(buffers):
         return ""
     size = buffers["size_bytes"].dropna().sum()
-    text = _counted(len(buffers), "buffer") + (f" of {bytes_text(float(size))}" if size else "")
+    text = counted_text(len(buffers), "buffer") + (f" of {bytes_text(float(size))}" if size else "")
     return f"{text}: {', '.join(_ends(buffers['state']))}"
 
 
@@ -161,7 +161,7 @@ def _mappings(npu: NpuTables) -> str:
     mappings = npu.mappings
     if not len(mappings):
         return ""
-    return f"{_counted(len(mappings), 'mapping')} of {_counted(int(mappings['pages'].sum()), 'page')}"
+    return f"{counted_text(len(mappings), 'mapping')} of {counted_text(int(mappings['pages'].sum()), 'page')}"
 
 
 def _messages(npu: NpuTables) -> str:
@@ -185,7 +185,3 @@ def _ends(states: pd.Series[str]) -> list[str]:
         for state, count in counts.items()
         if count
     ]
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{exact_text(count)} {noun}{'' if count == 1 else 's'}"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bokeh.model import Model
 
     from accel_magic.analysis.findings import Findings
-    from accel_magic.checks import Check
+    from accel_magic.checks import Check, Use
     from accel_magic.findings import Rule
     from accel_magic.probes.plan import Plan, ProbePoint
     from accel_magic.recording.observation import Observer
@@ -101,7 +101,7 @@ def _tokens(tables: OpenVino) -> Model:
     return tokens(tables.generations, tables.tokens)
 
 
-def _checks(root: Path) -> AbstractContextManager[Iterable[Check]]:
+def _checks(root: Path) -> AbstractContextManager[Iterable[Check | Use]]:
     from accel_magic.subsystems.openvino.doctor import checks
 
     return checks(root)

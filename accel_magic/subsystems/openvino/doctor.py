@@ -10,8 +10,9 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Self
 
-from accel_magic.checks import Check
+from accel_magic.checks import Check, Use
 from accel_magic.subsystems.npu.doctor import has_npu
+from accel_magic.subsystems.openvino.preset import NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -38,10 +39,21 @@ print("\\n{_MARK}" + json.dumps(found), flush=True)
 
 
 @contextmanager
-def checks(root: Path) -> Iterator[Iterable[Check]]:
-    """Ask OpenVINO for its devices; the answer is waited for when the check is iterated."""
+def checks(root: Path) -> Iterator[Iterable[Check | Use]]:
+    """Ask OpenVINO for its devices; the answer is waited for when the checks are iterated."""
     with AskedOpenVino() as requested:
-        yield (requested.check(expects_npu=has_npu(root)) for _ in range(1))
+        yield _answered(requested, expects_npu=has_npu(root))
+
+
+def _answered(requested: AskedOpenVino, *, expects_npu: bool) -> Iterator[Check | Use]:
+    check = requested.check(expects_npu=expects_npu)
+    """The check, and how the preset works: its tasks are collected in this process, which needs nothing else."""
+    yield check
+    if requested.devices:
+        detail = f"OpenVINO on {', '.join(requested.devices)}: models, layers, tokens"
+        yield Use(f"%%ktrace {NAME}", "live", detail, check.fix)
+    else:
+        yield Use(f"%%ktrace {NAME}", "replay", f"OpenVINO: {check.detail}", check.fix)
 
 
 class AskedOpenVino:
@@ -53,10 +65,14 @@ class AskedOpenVino:
     Args:
         deadline_s: Seconds to wait for the answer.
 
+    Attributes:
+        devices: The devices that it listed; () before it has answered.
+
     """
 
     def __init__(self, deadline_s: float = DEADLINE_S) -> None:
         self._deadline_s = deadline_s
+        self.devices: tuple[str, ...] = ()
         self._until = 0.0
         self._version: str | None = None
         self._child: subprocess.Popen[str] | None = None
@@ -102,6 +118,7 @@ class AskedOpenVino:
             how = f"killed by signal {-status}" if status < 0 else (messages.strip().splitlines() or ["no message"])[-1]
             return self._failed(f"it failed to list its devices: {how}")
         found = json.loads(lines[-1].removeprefix(_MARK))
+        self.devices = tuple(device for device, _, _ in found)
         shown = [f"{device} ({', '.join(_facts(name, driver)) or 'no name'})" for device, name, driver in found]
         detail = f"{self._version}: {', '.join(shown) or 'no device'}"
         if expects_npu and not any(device.startswith("NPU") for device, _, _ in found):

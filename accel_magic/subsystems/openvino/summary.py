@@ -9,7 +9,7 @@ import pandas as pd
 
 from accel_magic import terminal
 from accel_magic.banners import banners_of
-from accel_magic.quantities import NOTHING, count_text, duration_text, exact_text, rate_text, share_text
+from accel_magic.quantities import NOTHING, count_text, counted_text, duration_text, exact_text, rate_text, share_text
 from accel_magic.subsystems.openvino import versions
 from accel_magic.subsystems.openvino.queueing import waited_for_others
 from accel_magic.subsystems.openvino.requests import succeeded
@@ -102,7 +102,7 @@ def _generations(openvino: OpenVinoTables) -> Iterator[str]:
     for (model, kind), own in openvino.generations.groupby(["model", "kind"], sort=False):
         tokens, prompts = int(own["generated_tokens"].sum()), own["prompt_tokens"]
         count = len(own)
-        line = f"{exact_text(count)} {'generation' if count == 1 else 'generations'} of {model}"
+        line = f"{counted_text(count, 'generation')} of {model}"
         line += f" ({kind}): " if kind else ": "
         rate = _rate(own)
         parts = [f"{count_text(rate)} tokens/s"] if rate else []
@@ -124,12 +124,12 @@ def _inferences(openvino: OpenVinoTables, model: str, every: pd.DataFrame) -> st
     """How a model served: rate, latency, streams and callers, and where the time went."""
     requests = succeeded(every)
     count, failed = len(every), len(every) - len(requests)
-    named = f"inference{'' if count == 1 else 's'}{f' of {model}' if model else ''}"
+    named = counted_text(count, "inference") + (f" of {model}" if model else "")
     if failed == count:
-        return f"{exact_text(count)} {named}: {'it' if count == 1 else 'all'} failed"
+        return f"{named}: {'it' if count == 1 else 'all'} failed"
     quantiles = np.quantile(requests["latency_ns"], (0.5, 0.9, 0.99))
     texts = [f"p{level} {duration_text(value)}" for level, value in zip((50, 90, 99), quantiles, strict=True)]
-    line = f"{exact_text(count)} {named}: "
+    line = f"{named}: "
     served = openvino.models.to_dict("index").get(model, {})
     if served:
         line += f"{rate_text(served['per_second'])}, "
@@ -144,8 +144,8 @@ def _streams(model: Mapping[Any, Any]) -> Iterator[str]:
     streams, callers = (0 if pd.isna(model.get(name)) else int(model[name]) for name in ("streams", "callers"))
     if streams > 1 or (streams and callers > 1):
         used = min(int(model["streams_used"]), streams)
-        named = f", {exact_text(callers)} {'caller' if callers == 1 else 'callers'}" if callers else ""
-        yield f"{exact_text(used)} of {exact_text(streams)} {'stream' if streams == 1 else 'streams'} used{named}"
+        named = f", {counted_text(callers, 'caller')}" if callers else ""
+        yield f"{exact_text(used)} of {counted_text(streams, 'stream')} used{named}"
 
 
 def _parts(requests: pd.DataFrame, for_others: pd.Series[int]) -> Iterator[str]:
@@ -200,7 +200,7 @@ def _compiled(openvino: OpenVinoTables) -> str:
         if len(rows):
             number, during = int(rows["count"].sum()), int(rows["during_inferences"].sum())
             one, _, several = noun.partition("|")
-            text = f"{exact_text(number)} {one if number == 1 else several} in {duration_text(rows['total_ns'].sum())}"
+            text = f"{counted_text(number, one, several)} in {duration_text(rows['total_ns'].sum())}"
             parts.append(text + (f", {exact_text(during)} of them during inferences" if during else ""))
     return "; ".join(parts)
 

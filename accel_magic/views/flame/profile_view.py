@@ -9,7 +9,7 @@ import numpy as np
 from accel_magic import terminal
 from accel_magic.errors import ResultError
 from accel_magic.kernel.stacks.frames import Frame, FrameKind
-from accel_magic.quantities import NOTHING, count_text, duration_text, exact_text, share_text, weight_text
+from accel_magic.quantities import NOTHING, count_text, counted_text, duration_text, exact_text, share_text, weight_text
 from accel_magic.recording.profile import ThreadState, label
 from accel_magic.views.element import element_html
 from accel_magic.views.figures.bokehjs import figure_html, has_kernel, scripts
@@ -42,10 +42,10 @@ def profile_headline(profile: Profile) -> tuple[Note, ...]:
     """Items of the first line: duration, samples, weight, stacks, threads, losses with reasons, and origin."""
     notes = [Note(duration_text(profile.duration_ns))] if profile.duration_ns else []
     if profile.unit != "samples":  # with unit "samples", the weights are the samples
-        notes.append(Note(_plural(len(profile.samples), "sample")))
-    notes += [*_weights(profile), Note(_plural(len(np.unique(profile.samples.stack)), "stack"))]
+        notes.append(Note(counted_text(len(profile.samples), "sample")))
+    notes += [*_weights(profile), Note(counted_text(len(np.unique(profile.samples.stack)), "stack"))]
     threads = len(np.unique(profile.samples.tid[profile.samples.tid != 0]))
-    notes += [Note(_plural(threads, "thread"))] if threads else []
+    notes += [Note(counted_text(threads, "thread"))] if threads else []
     notes += [Note(f"{exact_text(lost.count)} {lost.why}", alarm=True) for lost in profile.lost if lost.count]
     notes += [] if any(lost.count for lost in profile.lost) else [Note("0 lost", hint="every sample has a stack")]
     if profile.others:
@@ -276,7 +276,7 @@ def _cell(weight: float, unit: str, *, named: bool = False) -> str:
     if unit not in _COUNTED or weight != round(weight):
         return weight_text(weight, unit)
     whole = int(weight)
-    return _plural(whole, unit.removesuffix("s")) if named else exact_text(whole)
+    return counted_text(whole, unit.removesuffix("s")) if named else exact_text(whole)
 
 
 def _flame(
@@ -299,7 +299,3 @@ def _both_banners(profile: Profile, baseline: Profile) -> tuple[str, ...]:
 def _signed(value: float, unit: str) -> str:
     text = count_text(abs(value)) if unit in _COUNTED else weight_text(abs(value), unit)
     return text if text == NOTHING or not value else f"{'+' if value > 0 else '-'}{text}"
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{exact_text(count)} {noun}{'' if count == 1 else 's'}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from accel_magic import terminal
 from accel_magic.analysis.gpu.host import summary
 from accel_magic.banners import banners_of
-from accel_magic.quantities import duration_text, exact_text
+from accel_magic.quantities import counted_text, duration_text, exact_text
 from accel_magic.recording.gpu_data import NOT_WANTED
 from accel_magic.views.element import element_html
 from accel_magic.views.figures.bokehjs import figures_html, has_kernel
@@ -35,9 +35,9 @@ def gpu_headline(gpu: GpuAnalysis) -> tuple[Note, ...]:
     hint = "\n".join(f"{row.name}: {row.reason}" for row in kernels[~kernels["instrumented"]].head(20).itertuples())
     notes = [
         Note(duration_text(recording.duration_ns)),
-        Note(_plural(len(gpu.launches), "launch", "launches"), hint="as requested by the host"),
+        Note(counted_text(len(gpu.launches), "launch", "launches"), hint="as requested by the host"),
         Note(", ".join(recording.sources)),
-        Note(f"{exact_text(done)} of {_plural(len(kernels), 'kernel', 'kernels')} instrumented", hint=hint),
+        Note(f"{exact_text(done)} of {counted_text(len(kernels), 'kernel', 'kernels')} instrumented", hint=hint),
         Note(recording.device),
         Note(
             f"{exact_text(gpu.lost)} lost",
@@ -48,7 +48,7 @@ def gpu_headline(gpu: GpuAnalysis) -> tuple[Note, ...]:
     if recording.api is not None:
         lost = f"{exact_text(recording.api_lost)} more calls were lost" if recording.api_lost else ""
         hint = lost or "driver calls by this process and its children: result.api"
-        notes.append(Note(_plural(len(gpu.api), "host call", "host calls"), alarm=bool(lost), hint=hint))
+        notes.append(Note(counted_text(len(gpu.api), "host call", "host calls"), alarm=bool(lost), hint=hint))
     if recording.outcome in _OUTCOMES:
         notes.append(Note(_OUTCOMES[recording.outcome], alarm=True, hint="the result covers the time until then"))
     return tuple(notes)
@@ -148,11 +148,11 @@ def _ran(gpu: GpuAnalysis) -> pd.DataFrame:
 
 def _tables(gpu: GpuAnalysis, limit: int) -> list[tuple[str, FormattedTable]]:
     """Tables of the tools, and the maps of the user's own programs."""
-    tables = [(f"{name}, {_plural(len(frame), 'row', 'rows')}", frame) for name, frame in gpu.tools.items()]
+    tables = [(f"{name}, {counted_text(len(frame), 'row', 'rows')}", frame) for name, frame in gpu.tools.items()]
     for source in gpu.recording.sources:
         if source not in gpu.tools:
             tables += [
-                (f"map {name}, {_plural(len(frame), 'row', 'rows')}", frame)
+                (f"map {name}, {counted_text(len(frame), 'row', 'rows')}", frame)
                 for name, frame in gpu.maps_of(source).items()
             ]
     if len(gpu.api):
@@ -163,7 +163,3 @@ def _tables(gpu: GpuAnalysis, limit: int) -> list[tuple[str, FormattedTable]]:
 def _shown(frame: pd.DataFrame) -> pd.DataFrame:
     """Show files without their folders, to keep the column narrow."""
     return frame.assign(file=frame["file"].str.rsplit("/", n=1).str[-1]) if "file" in frame else frame
-
-
-def _plural(count: int, one: str, many: str) -> str:
-    return f"{exact_text(count)} {one if count == 1 else many}"

@@ -1,4 +1,4 @@
-"""Tenants share an engine as the runlist says: compared with a second implementation that goes on µs by µs."""
+"""Tenants share an engine as the runlist says: compared with a second implementation, in steps of a microsecond."""
 
 import itertools
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.component
 
 
 class ByMicroseconds:
-    """The same in steps of 1 µs; all times are whole µs.
+    """The same in steps of 1 us; all times are whole microseconds.
 
     `preempts` has the tenants that a launch of a tenant preempts, before (False) or after (True) its job is queued.
     """
@@ -94,7 +94,7 @@ def expected_order(tasks):
 
 
 class Whole:
-    """Random numbers for whole µs."""
+    """Random numbers for whole microseconds."""
 
     def __init__(self, random):
         self._random = random

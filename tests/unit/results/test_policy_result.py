@@ -186,7 +186,7 @@ def test_the_time_is_that_of_faults_and_moved_bytes_over_the_link(loop):
     other = accel_magic.gpupolicy(["mru"], loop.trace, memory=64, link="nvlink-c2c:fault_us=5")
     assert other.counts["modelled_s"]["mru"] == pytest.approx(row["faults"] * 5e-6 + moved / 450e9)
     assert "450 GB/s" in str(other)
-    assert "5 µs a fault" in str(other)
+    assert "5 us a fault" in str(other)
 
 
 @pytest.mark.parametrize("text", ["", "usb", "pcie4:speed=3", "pcie4:fault_us=0", "pcie4:gb_per_s=-1"])

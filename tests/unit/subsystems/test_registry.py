@@ -416,8 +416,8 @@ def test_its_preset_is_allowed_through_the_broker(installed):
 def test_its_companion_is_checked_if_requested(installed, tmp_path):
     installed(stove="kettle_of_tests:STOVE")
 
-    assert "thermometer" not in [check.name for check in doctor.checks(tmp_path)]
-    assert Check("thermometer", "ok", f"looked up in {tmp_path}") in doctor.checks(tmp_path, requested=["heat"])
+    assert "thermometer" not in [check.name for check in doctor.examine(tmp_path).checks]
+    assert Check("thermometer", "ok", f"looked up in {tmp_path}") in doctor.examine(tmp_path, requested=["heat"]).checks
     with raises("option.unknown", ProbeError, match="'cold'"):
         doctor.report(cold=True)
 
@@ -429,7 +429,7 @@ def test_its_driver_and_its_check_are_in_the_doctors_report(installed, tmp_path)
     for name, text in {"vendor": "0x1234", "device": "0x0001", "class": "0x120000"}.items():
         (device / name).write_text(text)
 
-    found = {check.name: check for check in doctor.checks(tmp_path)}
+    found = {check.name: check for check in doctor.examine(tmp_path).checks}
 
     assert found["driver kettle_usb"].detail.startswith("Kettle: ")
     assert found["device 0000:00:01.0"].detail == "1234:0001 Steamer: no driver is bound to it"

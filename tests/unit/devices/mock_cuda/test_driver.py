@@ -450,7 +450,7 @@ for _ in range(2):
     time.sleep(0.1)
 """)
     for before, device, after in values(out):
-        # The server started between `started` and `begun`; a launch begins 2 µs after the call.
+        # The server started between `started` and `begun`; a launch begins 2 us after the call.
         assert before + offset + (before - begun) * drift <= device
         assert device <= after + offset + (after - started) * drift + 10_000
     (first, a, first_end), (second, b, second_end) = values(out)

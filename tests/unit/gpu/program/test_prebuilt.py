@@ -81,7 +81,7 @@ def test_the_users_own_programs_need_clang_and_the_doctor_reports_it(no_clang, t
     with raises("clang.not-found", MachineError):
         programs.load([str(mine)])
 
-    (check,) = [check for check in doctor.checks() if check.name == "%%gputrace"]
+    (check,) = [check for check in doctor.report().checks if check.name == "%%gputrace"]
     assert check.status == "info"
     assert check.fix.startswith("install it: apt install clang")
     assert "works, on the simulated device" in check.detail

@@ -320,7 +320,7 @@ def test_a_machine_without_the_gpu_does_not_meet_the_requirements(tmp_path):
 
 def test_the_doctor_shows_iaprof_if_requested_or_if_there_is_an_xe_gpu(battlemage, tmp_path):
     def shown(root, **asked):
-        return [check for check in doctor.checks(root, **asked) if check.name.startswith("iaprof: ")]
+        return [check for check in doctor.examine(root, **asked).checks if check.name.startswith("iaprof: ")]
 
     assert shown(tmp_path / "nothing") == []
     assert shown(tmp_path / "nothing", requested=["xe"])[0].name == "iaprof: Xe2 GPU"
