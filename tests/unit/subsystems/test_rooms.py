@@ -23,6 +23,7 @@ OF_OTHER_ROOMS = {
 EXAMPLE = "an example of the probe language, or of a line to try"
 EXCEPTIONS = {
     ("analysis/gpu/host_checks.py", "torch"): EXAMPLE,
+    ("api/doctor/uses.py", "npu"): "the name of the lab's kernel, and what is in it",
     ("api/flame_options.py", "iaprof"): "help of the public options that it reads",
     ("api/flame_options.py", "xe"): "the public option of this name",
     ("api/gpu_options.py", "host_api"): "the public option of this name",
