@@ -12,7 +12,8 @@ from accel_magic.policies.page_trace import BLOCK_BYTES
 from accel_magic.policies.trial import DEFAULT
 from accel_magic.quantities import NOTHING, bytes_text, duration_text, exact_text, ratio_text, share_text
 from accel_magic.views.element import element_html
-from accel_magic.views.figures.plotting import PALETTE, displayed, label, legend, linear_ticks, new_plot
+from accel_magic.views.figures.plotting import PALETTE, displayed, label, legend, new_plot
+from accel_magic.views.figures.ticks import linear_ticks
 from accel_magic.views.headline import Note
 from accel_magic.views.tables import FormattedTable, aligned
 

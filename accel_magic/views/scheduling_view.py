@@ -10,7 +10,8 @@ import numpy as np
 from accel_magic import terminal
 from accel_magic.quantities import NOTHING, duration_text, exact_text, share_text
 from accel_magic.views.element import element_html
-from accel_magic.views.figures.plotting import PALETTE, displayed, label, legend, linear_ticks, log_ticks, new_plot
+from accel_magic.views.figures.plotting import PALETTE, displayed, label, legend, new_plot
+from accel_magic.views.figures.ticks import linear_ticks, log_ticks
 from accel_magic.views.headline import Note
 from accel_magic.views.tables import FormattedTable, aligned
 

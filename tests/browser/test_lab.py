@@ -268,6 +268,36 @@ def test_a_flame_graph_takes_its_own_keys_and_stays_alive_in_a_saved_notebook(la
     assert heatmap_page.top_frames(page) == tops
 
 
+def test_a_notebook_from_elsewhere_shows_pictures_and_its_figures_once_it_is_trusted(lab, browse):
+    ProfileResult(training()).to_parquet(lab.folder / "training.parquet")
+    notebook = browse(lab, lab.write("own.ipynb", LOAD, 'import accel_magic\naccel_magic.open("training.parquet")'))
+    for number in range(2):
+        notebook.run(number)
+    heatmap_page.ready(notebook.page)
+    notebook.save()
+    saved = nbformat.read(lab.folder / "own.ipynb", 4)
+    saved.metadata["from"] = "elsewhere"  # the server has not signed this content
+    nbformat.write(saved, lab.folder / "foreign.ipynb")
+
+    foreign = browse(lab, "foreign.ipynb")
+    picture = foreign.output(1).locator("img")
+    picture.first.wait_for()
+    assert picture.count() == 1
+    assert (
+        foreign.page.evaluate("image => [image.naturalWidth, image.naturalHeight]", picture.element_handle())[0] == 640
+    )
+    assert "trust this notebook" in foreign.output(1).inner_text()
+    assert not foreign.page.locator(FIGURE).count()
+    foreign.screenshot("not-trusted", foreign.output(1))
+
+    foreign.page.keyboard.press("Control+Shift+C")
+    foreign.page.locator(".lm-CommandPalette-input").fill("Trust Notebook")
+    foreign.page.keyboard.press("Enter")
+    foreign.page.get_by_role("button", name="Trust").click()
+    heatmap_page.ready(foreign.page)
+    assert not foreign.output(1).locator("img").count()
+
+
 def wait_for_figures(notebook, count):
     """Wait until `count` figures are drawn: canvases of a visible size with something painted on them."""
     notebook.page.wait_for_function(

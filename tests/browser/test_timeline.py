@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from accel_magic.subsystems.npu.timeline import timeline
@@ -70,6 +72,26 @@ def test_a_click_selects_a_whole_job_and_esc_clears_the_selection(page):
     assert rows(page, 0)[2][6] == "zeExecute > ivpu_submit_ioctl"
     assert [row[0] for row in rows(page, 1)] == ["7"]
 
+    page.keyboard.press("Escape")
+    page.get_by_text("Steps, all: 240").wait_for()
+
+
+def test_arrow_keys_go_from_step_to_step_and_enter_selects_its_job(page):
+    page.mouse.click(*page.evaluate(PLACE, ["zeExecute", 3]))
+    page.get_by_text("Steps, selected: 8").wait_for()
+    timeline = page.get_by_role("application", name="Timeline")
+    assert timeline.evaluate("place => place === place.getRootNode().activeElement")
+    said = page.get_by_role("status")
+    page.keyboard.press("ArrowRight")
+    page.get_by_text("Steps, selected: 1").wait_for()
+    assert said.inner_text().startswith("API: zeExecute, at ")
+    assert "job 5" in said.inner_text()  # the thread's next one: two threads take turns
+    page.keyboard.press("ArrowDown")
+    page.get_by_text("Steps, selected: 1").wait_for()
+    page.wait_for_function("element => element.textContent.startsWith('ioctl: ')", arg=said.element_handle())
+    assert re.search("job [46], load 10, thread 11", said.inner_text())  # the lane below is the other thread's
+    page.keyboard.press("Enter")
+    page.get_by_text("Steps, selected: 8").wait_for()
     page.keyboard.press("Escape")
     page.get_by_text("Steps, all: 240").wait_for()
 

@@ -46,7 +46,8 @@ def stalls_figure(by_kernel: pd.DataFrame) -> Model:
     """
     from bokeh.models import ColumnDataSource, FixedTicker, HBar
 
-    from accel_magic.views.figures.plotting import LABEL_WIDTH, displayed, hover, label, legend, linear_ticks, new_plot
+    from accel_magic.views.figures.plotting import LABEL_WIDTH, displayed, hover, label, legend, new_plot
+    from accel_magic.views.figures.ticks import linear_ticks
 
     table = by_kernel[by_kernel["samples"] > 0]
     shown = table.head(TOP_BARS)
@@ -105,7 +106,8 @@ def utilisation_figure(intervals: pd.DataFrame, duration_ns: int) -> Model:
     """
     from bokeh.models import LinearAxis, Range1d
 
-    from accel_magic.views.figures.plotting import GREY, displayed, label, legend, linear_ticks, new_plot
+    from accel_magic.views.figures.plotting import GREY, displayed, label, legend, new_plot
+    from accel_magic.views.figures.ticks import linear_ticks
 
     table = intervals.dropna(subset=["busy_percent", "frequency_MHz"], how="all")
     if not len(table):

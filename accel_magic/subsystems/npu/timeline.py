@@ -17,7 +17,6 @@ from bokeh.models import (
     ColumnDataSource,
     CustomJS,
     CustomJSHover,
-    FixedTicker,
     HoverTool,
     LinearColorMapper,
     PanTool,
@@ -39,8 +38,8 @@ from accel_magic.banners import banners_of
 from accel_magic.errors import ResultError
 from accel_magic.quantities import duration_text, exact_text
 from accel_magic.subsystems.npu.families import LAYERS
-from accel_magic.subsystems.npu.timeline_rows import DEVICE, JOBS, Drawing, drawing
-from accel_magic.views.figures.plotting import GREY, PALETTE, displayed
+from accel_magic.subsystems.npu.timeline_rows import DEVICE, JOBS, Drawing, TimelineRow, drawing
+from accel_magic.views.figures.plotting import GREY, PALETTE, displayed, label
 from accel_magic.views.scripts import page_script
 from accel_magic.views.templates import render
 
@@ -55,7 +54,11 @@ if TYPE_CHECKING:
 LAYER_NAMES: Final = (*LAYERS, "NPU")
 COLORS: Final = tuple(PALETTE[place] for place in (6, 0, 1, 2, 3, 5, 4, 7))
 """A color for each layer: olive, blue, orange, green, pink, vermilion, sky, violet."""
-WHITE_ON: Final = {"#0072b2", "#009e73", "#d55e00", "#8c6bb1"}
+TASKS: Final = tuple(PALETTE[place] for place in (0, 1, 2, 5, 4, 7, 3, 6))
+"""A color for each domain of tasks in a trace with nothing but tasks."""
+OLIVES: Final = ("#999933", "#c2c26b", "#6f6f1f", "#dcdca6", "#85852a", "#b0b04e", "#5a5a17", "#cfcf88")
+"""The same beside other layers."""
+WHITE_ON: Final = {"#0072b2", "#009e73", "#d55e00", "#8c6bb1", "#6f6f1f", "#5a5a17"}
 HEIGHT: Final = 560
 LANE: Final = (4.0, 20.0)
 """Minimum and maximum height of a lane in pixels."""
@@ -73,7 +76,7 @@ def timeline(npu: NpuTables, start_ns: int | None = None, end_ns: int | None = N
 
     Dragging selects the steps that the tables below list; clicking selects all steps of the job under the pointer and
     draws arrows from its doorbell to the NPU, the interrupt and the wait that it ends; Ctrl + wheel and the strip below
-    zoom.
+    zoom. Arrow keys go from step to step, Enter selects the job.
 
     Args:
         npu: What to draw.
@@ -94,7 +97,9 @@ def timeline(npu: NpuTables, start_ns: int | None = None, end_ns: int | None = N
             code="result.no-times",
         )
     steps, jobs = npu.calls, npu.jobs
-    drawn = drawing(steps, jobs, start_ns, end_ns)
+    points = npu.recording.plan.points
+    domains = {point.function: point.target for point in points if point.kind == "itt"}
+    drawn = drawing(steps, jobs, start_ns, end_ns, domains=domains)
     if not len(drawn.bars):
         raise ResultError(
             "no steps to draw",
@@ -112,7 +117,7 @@ def _layout(drawn: Drawing, jobs: pd.DataFrame, shown: tuple[str, ...]) -> Any:
     plot = _plot(drawn, lanes * lane_px)
     _bands(plot, drawn, lane_px)
     source = _bars(plot, drawn, lane_px)
-    labels = _labels(plot) if lane_px >= LABELED else None
+    labels = _labels(plot, _colors(drawn)) if lane_px >= LABELED else None
     arrows = _arrows(plot)
     pane = Pane(elements=[HTML(html="")], stylesheets=[_STYLE], styles={"width": "100%"})
     script = CustomJS(
@@ -144,7 +149,19 @@ def _layout(drawn: Drawing, jobs: pd.DataFrame, shown: tuple[str, ...]) -> Any:
 
 
 def _texts(drawn: Drawing) -> dict[str, list[str]]:
-    return {"names": drawn.names, "chains": drawn.chains, "who": drawn.who, "layers": list(LAYER_NAMES)}
+    return {
+        "names": drawn.names,
+        "chains": drawn.chains,
+        "who": drawn.who,
+        "kinds": drawn.kinds,
+        "colors": list(_colors(drawn)),
+    }
+
+
+def _colors(drawn: Drawing) -> tuple[str, ...]:
+    """The color of each kind."""
+    alone = bool((drawn.bars["kind"] >= len(LAYER_NAMES)).all())
+    return (*COLORS, *(TASKS if alone else OLIVES))[: len(drawn.kinds)]
 
 
 def _title(drawn: Drawing) -> str:
@@ -211,12 +228,7 @@ def _frame(**options: Any) -> Any:
 def _bands(plot: Any, drawn: Drawing, lane_px: float) -> None:
     """Label the rows and shade every other one."""
     middles = [(row.first + row.lanes / 2) * lane_px for row in drawn.rows]
-    plot.yaxis.ticker = FixedTicker(ticks=middles, minor_ticks=[])
-    # BokehJS looks a label up by the number's JavaScript text, in which 5.0 is "5".
-    plot.yaxis.major_label_overrides = {
-        int(middle) if middle == int(middle) else middle: row.label
-        for middle, row in zip(middles, drawn.rows, strict=True)
-    }
+    label(plot.yaxis, middles, dict(zip(middles, _not_overlapping(drawn.rows, middles), strict=True)).get)
     for row in drawn.rows[::2]:
         plot.add_layout(
             BoxAnnotation(
@@ -228,6 +240,16 @@ def _bands(plot: Any, drawn: Drawing, lane_px: float) -> None:
                 level="underlay",
             )
         )
+
+
+def _not_overlapping(rows: Sequence[TimelineRow], middles: Sequence[float]) -> list[str]:
+    """The labels of rows, '' for those that would cover the one above."""
+    texts, free = [], -LABELED
+    for row, middle in zip(rows, middles, strict=True):
+        shown = middle >= free
+        texts.append(row.label if shown else "")
+        free = middle + LABELED if shown else free
+    return texts
 
 
 def _bars(plot: Any, drawn: Drawing, lane_px: float) -> ColumnDataSource:
@@ -243,7 +265,7 @@ def _bars(plot: Any, drawn: Drawing, lane_px: float) -> ColumnDataSource:
         "mark": np.where(narrow, bars["left"], np.nan),
     }
     source = ColumnDataSource(data)
-    color = _by_layer(COLORS)
+    color = _by_kind(_colors(drawn))
     height = max(lane_px * 0.82, 2.5)
     # Not HBar, which draws bars outside the visible range as lines at the edges.
     bar: dict[str, Any] = {"x": "x", "y": "y", "width": "width", "height": height}
@@ -271,9 +293,9 @@ def _bars(plot: Any, drawn: Drawing, lane_px: float) -> ColumnDataSource:
     return source
 
 
-def _by_layer(colors: Sequence[str]) -> Any:
-    """Color a glyph by its layer."""
-    return {"field": "layer", "transform": LinearColorMapper(palette=list(colors), low=-0.5, high=len(colors) - 0.5)}
+def _by_kind(colors: Sequence[str]) -> Any:
+    """Color a glyph by its kind."""
+    return {"field": "kind", "transform": LinearColorMapper(palette=list(colors), low=-0.5, high=len(colors) - 0.5)}
 
 
 def _hover(plot: Any, renderers: list[Any], drawn: Drawing) -> None:
@@ -281,7 +303,7 @@ def _hover(plot: Any, renderers: list[Any], drawn: Drawing) -> None:
     texts = _texts(drawn)
     look_up = {
         name: CustomJSHover(args={"texts": texts[name]}, code="return texts[value] ?? ''")
-        for name in ("layers", "chains", "who")
+        for name in ("kinds", "chains", "who")
     }
     short = "const [f, u] = value >= 1e3 ? [1e3, 's'] : value >= 1 ? [1, 'ms'] : [1e-3, 'us']; "
     time = CustomJSHover(code=f"{short} return Number((value / f).toPrecision(6)) + ' ' + u")
@@ -300,34 +322,30 @@ def _hover(plot: Any, renderers: list[Any], drawn: Drawing) -> None:
             limit=1,
             tooltips=[
                 ("step", "@name{first}"),
-                ("layer", "@layer{layers}"),
+                ("layer", "@kind{kinds}"),
                 ("start", "@left{time}"),
                 ("duration", "@width{length}"),
                 ("thread", "@who{who}"),
                 ("job", "@job{known}"),
-                ("id", "@id{known}"),
-                ("hits", "@calls"),
                 ("caused by", "@chain{chains}"),
             ],
             formatters={
                 "@name": first,
-                "@layer": look_up["layers"],
+                "@kind": look_up["kinds"],
                 "@chain": look_up["chains"],
                 "@who": look_up["who"],
                 "@left": time,
                 "@width": length,
                 "@job": known,
-                "@id": known,
             },
         )
     )
 
 
-def _labels(plot: Any) -> ColumnDataSource:
+def _labels(plot: Any, colors: Sequence[str]) -> ColumnDataSource:
     """Names in the bars; the script fills them in where a bar is wide enough at the current zoom."""
-    source = ColumnDataSource({"x": [], "y": [], "text": [], "layer": []})
-    ink = ["#ffffff" if color in WHITE_ON else "#000000" for color in COLORS]
-    color = _by_layer(ink)
+    source = ColumnDataSource({"x": [], "y": [], "text": [], "kind": []})
+    color = _by_kind(["#ffffff" if color in WHITE_ON else "#000000" for color in colors])
     plot.add_glyph(
         source, Text(x="x", y="y", text="text", text_color=color, text_font_size="9px", text_baseline="middle")
     )

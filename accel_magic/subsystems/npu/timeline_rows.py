@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -14,6 +15,8 @@ from accel_magic.subsystems.npu.layers import CALLBACK, COMPLETES, DOORBELLS, EN
 from accel_magic.subsystems.npu.objects import SUBMITS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     Codes = NDArray[np.int64]
@@ -23,12 +26,15 @@ DRAWN: Final = 12_000
 JOBS: Final = 2_000
 """The most jobs drawn: the earliest ones."""
 JOB_LANES: Final = 12
+DOMAINS: Final = 8
+"""The most kinds of tasks that are told apart."""
 PROCESSES: Final = 10
 """The most processes with their own rows; the others share rows."""
 DEVICE: Final = len(LAYERS)
 """Layer code of the row of jobs on the device."""
 NONE: Final = -1
 _SHARED: Final = 0  # group of rows that belong to no process
+_THREAD_BITS: Final = 24
 _HALVINGS: Final = 10
 _CHAIN: Final = 7  # most names of a chain that are shown
 
@@ -49,8 +55,9 @@ class Drawing:
 
     Attributes:
         rows: From top to bottom.
-        bars: One row per bar: `left`, `right` ms; `lane`; `layer`; `name`, `chain`, `who` indices into the texts below;
-            `id`, `root`, `job` as in the steps; `calls` hits; `steps` number of steps in the bar.
+        bars: One row per bar: `left`, `right` ms; `lane`; `layer`; `kind`, `name`, `chain`, `who`: indices into the
+            texts below; `id`, `root`, `job` as in the steps; `calls` hits; `steps` number of steps in the bar.
+        kinds: Texts of `kind`: the layers, and the domains of tasks if there are several.
         names: Texts of `name`.
         chains: Texts of `chain`: the causes of a step, the first cause first.
         who: Texts of `who`: command, process and thread.
@@ -66,6 +73,7 @@ class Drawing:
 
     rows: tuple[TimelineRow, ...]
     bars: pd.DataFrame
+    kinds: list[str]
     names: list[str]
     chains: list[str]
     who: list[str]
@@ -99,7 +107,14 @@ class _Steps:
         return cls(frame, start, end, layer, parent, inside, name)
 
 
-def drawing(steps: pd.DataFrame, jobs: pd.DataFrame, start_ns: int | None = None, end_ns: int | None = None) -> Drawing:
+def drawing(
+    steps: pd.DataFrame,
+    jobs: pd.DataFrame,
+    start_ns: int | None = None,
+    end_ns: int | None = None,
+    *,
+    domains: Mapping[str, str] = MappingProxyType({}),
+) -> Drawing:
     """Lay out steps and jobs.
 
     Args:
@@ -107,6 +122,7 @@ def drawing(steps: pd.DataFrame, jobs: pd.DataFrame, start_ns: int | None = None
         jobs: `subsystems.npu.jobs.jobs` of the same trace; `steps["job"]` are its row numbers.
         start_ns: Draw only what ends at or after this time.
         end_ns: Draw only what starts at or before this time.
+        domains: The domain of each task, by its name.
 
     """
     every = _Steps.of(steps)
@@ -117,12 +133,14 @@ def drawing(steps: pd.DataFrame, jobs: pd.DataFrame, start_ns: int | None = None
     rows, lane = _rows(every, shown, int(device["lane"].max()) + 1 if len(device) else 0)
     chain, chains = _chains(every)
     who, texts = _who(steps)
+    kind, kinds = _kinds(every, domains)
     bars = pd.DataFrame(
         {
             "left": every.start[shown] / 1e6,
             "right": every.end[shown] / 1e6,
             "lane": lane,
             "layer": every.layer[shown],
+            "kind": kind[shown],
             "name": every.name[shown],
             "chain": chain[shown],
             "who": who[shown],
@@ -141,7 +159,7 @@ def drawing(steps: pd.DataFrame, jobs: pd.DataFrame, start_ns: int | None = None
     bars["chain"], kept = _used(bars["chain"], chains)
     bars["who"], texts = _used(bars["who"], texts)
     return Drawing(
-        *(rows, bars, names, [_chain_text(parts) for parts in kept], texts, links),
+        *(rows, bars, kinds, names, [_chain_text(parts) for parts in kept], texts, links),
         *(int(blocks.sum()), len(blocks), shorter_ms * 1e6, left_out, first, last),
     )
 
@@ -174,30 +192,55 @@ def _rows(steps: _Steps, shown: Codes, job_lanes: int) -> tuple[tuple[TimelineRo
     key = (group * DEVICE + steps.layer)[shown]
     # Shared rows come last.
     order = np.where(key < DEVICE, key + len(labels) * DEVICE, key)
-    thread = pd.factorize(np.where(steps.layer == FENCE, NONE, steps.frame["tid"].to_numpy())[shown])[0]
+    tid = np.where(steps.layer == FENCE, NONE, steps.frame["tid"].to_numpy())[shown]
+    thread, tids = pd.factorize(tid)
     depth = np.where(steps.layer == FENCE, 0, _depths(steps, group))[shown]
-    tracks, track = np.unique(order << 32 | thread, return_inverse=True)
+    # Each thread's tasks have a row of their own.
+    row = order << _THREAD_BITS | np.where(steps.layer[shown] == TASK, thread + 1, 0)
+    tracks, track = np.unique(row << _THREAD_BITS | thread, return_inverse=True)
     deep = np.zeros(len(tracks), np.int64)
     np.maximum.at(deep, track, depth + 1)
     top = np.cumsum(deep) - deep
     lane = top[track] + depth
-    of_row, first = np.unique(tracks >> 32, return_index=True)
+    of_row, first = np.unique(tracks >> _THREAD_BITS, return_index=True)
     deepest = np.add.reduceat(deep, first) if len(first) else deep
+    places = (of_row >> _THREAD_BITS).tolist()
+    named = [tids[code - 1] if code else None for code in (of_row & ((1 << _THREAD_BITS) - 1)).tolist()]
     rows = [
         TimelineRow(
-            _label(labels, int(number) // DEVICE, int(number) % DEVICE), int(number) % DEVICE, int(top[at]), int(count)
+            _label(labels, place, None if places.count(place) == 1 else tid), place % DEVICE, int(top[at]), int(count)
         )
-        for number, at, count in zip(of_row, first, deepest, strict=True)
+        for place, tid, at, count in zip(places, named, first, deepest, strict=True)
     ]
     if job_lanes:
         rows.append(TimelineRow("jobs on the NPU", DEVICE, int(deep.sum()), job_lanes))
     return tuple(rows), lane
 
 
-def _label(labels: list[str], group: int, layer: int) -> str:
-    name = LAYERS[layer]
+def _kinds(steps: _Steps, domains: Mapping[str, str]) -> tuple[Codes, list[str]]:
+    """(steps,) what each step is: its layer; a task's domain, if there are several; and the texts of these codes."""
+    texts = [*LAYERS, "NPU"]
+    of_name = [domains.get(str(name), "") for name in steps.frame["name"].cat.categories]
+    tasks = np.flatnonzero(steps.layer == TASK)
+    domain, found = pd.factorize(
+        np.array(of_name, dtype=object)[steps.name[tasks]] if len(tasks) else np.zeros(0, object)
+    )
+    if len(found) < 2:
+        return steps.layer, texts
+    order = np.argsort(-np.bincount(domain), kind="stable")
+    place = np.empty(len(order), np.int64)
+    place[order] = np.minimum(np.arange(len(order)), DOMAINS - 1)
+    named = [f"task, {found[at]}" for at in order[: DOMAINS - 1]]
+    named.append(f"task, {found[order[-1]]}" if len(order) == DOMAINS else "other tasks")
+    kind = steps.layer.copy()
+    kind[tasks] = len(texts) + place[domain]
+    return kind, [*texts, *named[: len(order)]]
+
+
+def _label(labels: list[str], place: int, tid: int | None) -> str:
+    group, layer = divmod(place, DEVICE)
     owner = labels[group] if group < len(labels) else ""
-    return f"{name}, {owner}" if owner else name
+    return ", ".join(filter(None, (LAYERS[layer], owner, "" if tid is None else f"thread {tid}")))
 
 
 def _groups(steps: _Steps) -> tuple[Codes, list[str]]:
@@ -367,6 +410,7 @@ def _with_jobs(
             "right": device["right"] / 1e6,
             "lane": device["lane"] + first_lane,
             "layer": DEVICE,
+            "kind": DEVICE,
             "name": len(names) - 1,
             "chain": np.append(chain, 0)[np.where(rung >= 0, rung, submitted)],
             "who": np.append(who, NONE)[submitted],

@@ -5,15 +5,19 @@ import {source, plot, range, texts, lane_px} from "./timeline_arguments.js"
 export const d = source.data
 export const count = d.left.length
 export const right_of = (i) => d.left[i] + d.width[i]
-const escaped = (text) => String(text).replace(/[&<>"]/g, (c) => ({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"})[c])
+export const escaped = (text) => String(text).replace(/[&<>"]/g, (c) => ({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"})[c])
 export const duration = (ms, digits = 3) => {
   if (!Number.isFinite(ms)) return "-"
   const units = [[1e3, "s"], [1, "ms"], [1e-3, "us"], [1e-6, "ns"]]
   const [size, unit] = units.find(([size]) => Math.abs(ms) >= size * 0.9995) ?? units[3]
   return `${Number((ms / size).toPrecision(digits))} ${unit}`
 }
+// Bars of jobs on the device are below the layers of steps.
+const device = texts.kinds.indexOf("NPU")
+export const is_job = (i) => d.layer[i] === device
+export const kind_of = (i) => texts.kinds[d.kind[i]]
 export const name_of = (i) => d.steps[i] > 1 ? `${d.steps[i]} steps, the first: ${texts.names[d.name[i]]}`
-  : d.layer[i] === texts.layers.length - 1 ? `job ${d.job[i]}`
+  : is_job(i) ? `job ${d.job[i]}`
   : texts.names[d.name[i]] + (d.calls[i] > 1 ? ` x ${d.calls[i]}` : "")
 export const who_of = (code) => code < 0 ? "" : texts.who[code]
 
@@ -44,4 +48,33 @@ export function related(i) {
   const [column, value] = d.job[i] >= 0 ? [d.job, d.job[i]] : d.root[i] >= 0 ? [d.root, d.root[i]] : [null, 0]
   if (column === null) return [i]
   return [...Array(count).keys()].filter((k) => column[k] === value)
+}
+
+// Bars of each lane by their beginning, for the keyboard.
+const lanes = new Map()
+for (let i = 0; i < count; i++) {
+  if (!lanes.has(d.lane[i])) lanes.set(d.lane[i], [])
+  lanes.get(d.lane[i]).push(i)
+}
+for (const bars of lanes.values()) bars.sort((a, b) => d.left[a] - d.left[b])
+const order = [...lanes.keys()].sort((a, b) => a - b)
+
+// The first bar that is visible; else the first.
+export function first() {
+  const bars = lanes.get(order[0]) ?? []
+  return bars.find((i) => right_of(i) >= range.start) ?? bars[0] ?? -1
+}
+
+// The next bar in the same lane (by: 1), or the one before (-1); the same at an end.
+export function beside(i, by) {
+  const bars = lanes.get(d.lane[i])
+  return bars[Math.min(Math.max(bars.indexOf(i) + by, 0), bars.length - 1)]
+}
+
+// The bar of the next lane (by: 1), or the one above (-1), that is nearest in time.
+export function across(i, by) {
+  const bars = lanes.get(order[order.indexOf(d.lane[i]) + by])
+  if (bars === undefined) return i
+  const away = (k) => Math.max(d.left[k] - right_of(i), d.left[i] - right_of(k), 0) + Math.abs(d.left[k] - d.left[i]) / 1e6
+  return bars.reduce((best, k) => away(k) < away(best) ? k : best)
 }

@@ -10,7 +10,8 @@ from bokeh.models import FixedTicker
 from accel_magic.errors import ResultError
 from accel_magic.quantities import duration_text, exact_text
 from accel_magic.subsystems.openvino.generations import DECODE, PREFILL
-from accel_magic.views.figures.plotting import PALETTE, displayed, hover, label, legend, linear_ticks, new_plot
+from accel_magic.views.figures.plotting import PALETTE, displayed, hover, label, legend, new_plot
+from accel_magic.views.figures.ticks import linear_ticks
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,7 +9,8 @@ from bokeh.models import FixedTicker, LinearColorMapper
 from bokeh.models.annotations import ColorBar
 
 from accel_magic.quantities import duration_text, exact_text, shortened
-from accel_magic.views.figures.plotting import GREY, displayed, hover, label, linear_ticks, new_plot
+from accel_magic.views.figures.plotting import GREY, displayed, hover, label, new_plot
+from accel_magic.views.figures.ticks import linear_ticks
 
 if TYPE_CHECKING:
     from bokeh.models import Plot

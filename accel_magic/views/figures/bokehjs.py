@@ -14,12 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
+from accel_magic.views.figures import static_picture
 from accel_magic.views.templates import render
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-PLACEHOLDER = "a figure: to see it, trust this notebook (File, Trust Notebook) or run the first traced cell again"
+PLACEHOLDER = (
+    "a picture of a figure: to use it, trust this notebook (Ctrl+Shift+C, then Trust Notebook) or run the first traced "
+    "cell again"
+)
 WAIT_MS = 10_000
 
 
@@ -76,11 +80,12 @@ def bokehjs() -> Markup:
 
 
 def figure_html(plot: Any) -> Markup:
-    """Placeholder and script of one figure, which is drawn as soon as BokehJS is loaded."""
+    """Placeholder and script of one figure, which is drawn as soon as BokehJS is loaded; before, a picture of it."""
     from bokeh.embed import json_item
 
     values = {"id": uuid.uuid4().hex, "item": json_item(plot), "placeholder": PLACEHOLDER, "wait_ms": WAIT_MS}
-    return Markup(render("figure", **values))
+    picture = "" if _in_page.get() else static_picture.data_url(plot)  # a page's scripts run
+    return Markup(render("figure", picture=picture, width=static_picture.WIDTH, **values))
 
 
 def figures_html(plots: Sequence[Any]) -> Markup:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from bokeh.models import ColumnDataSource, FixedTicker, HBar, Line, Quad
@@ -13,21 +14,10 @@ from accel_magic.demangle import distinct
 from accel_magic.errors import ResultError
 from accel_magic.kernel import buckets
 from accel_magic.quantities import count_text, duration_text, exact_text, rate_text, shortened
-from accel_magic.views.figures.plotting import (
-    LABEL_WIDTH,
-    PALETTE,
-    displayed,
-    hover,
-    label,
-    legend,
-    linear_ticks,
-    log_ticks,
-    new_plot,
-)
+from accel_magic.views.figures.plotting import GREY, LABEL_WIDTH, PALETTE, displayed, hover, label, legend, new_plot
+from accel_magic.views.figures.ticks import linear_ticks, log_ticks
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from bokeh.models import Plot
     from numpy.typing import NDArray
 
@@ -35,12 +25,34 @@ if TYPE_CHECKING:
 
 TOP_BARS, TOP_LINES = 20, len(PALETTE)
 RATE_STEPS = 100
+HIDDEN = 0.01
+"""A bar of this part of the longest cannot be seen."""
+_LOG_START = 0.7
+"""Where bars begin on a logarithmic axis, so that a single hit has one."""
 EVENTS_TO_BIN = 200_000
 """With more events, the rate figure uses the counter samples: decoding events must not delay the end of a cell."""
 
 
+@dataclass(frozen=True)
+class _Style:
+    """How a function is drawn: solid lines and bars, or dashed and hatched ones."""
+
+    color: str
+    solid: bool
+
+    @property
+    def dash(self) -> str:
+        return "solid" if self.solid else "dashed"
+
+
+_PLAIN: Final = _Style(GREY, solid=True)
+"""Of functions with a bar only."""
+
+
 def hits(recording: Recording) -> Plot:
     """Draw a bar for each of the 20 functions with most hits; 380 x 240 pixels, stretched to the available width.
+
+    The axis is logarithmic where a linear one would hide bars.
 
     Raises:
         ResultError: No probe fired.
@@ -54,26 +66,30 @@ def hits(recording: Recording) -> Plot:
     counts = [int(recording.hits[point]) for point in order]
     names = [labels[point] for point in order]
     rows = list(range(len(order)))
+    styles = _styles(recording)
+    most, logarithmic = max(counts), min(counts) < HIDDEN * max(counts)
     data: dict[str, Any] = {
         "row": rows,
         "hits": counts,
-        "color": [PALETTE[row % len(PALETTE)] for row in rows],
+        "color": [styles.get(point, _PLAIN).color for point in order],
+        "hatch": [" " if styles.get(point, _PLAIN).solid else "right_diagonal_line" for point in order],
         "name": names,
         "exact": [exact_text(count) for count in counts],
         "rate": [rate_text(count / max(recording.duration_ns / 1e9, 1e-9)) for count in counts],
     }
     plot = new_plot(
         "Hits per function" + (f", top {TOP_BARS} of {exact_text(len(fired))}" if len(fired) > TOP_BARS else ""),
-        x_range=(0, max(counts) * 1.05),
+        x_range=(_LOG_START, most * 1.3) if logarithmic else (0, most * 1.05),
         y_range=(max(len(order), 4) - 0.4, -0.6),
+        x_axis_type="log" if logarithmic else "linear",
     )
-    bars = plot.add_glyph(
-        ColumnDataSource(data),
-        HBar(y="row", right="hits", height=0.72, fill_color="color", fill_alpha=0.85, line_color=None),
-    )
+    bar = HBar(y="row", left=_LOG_START if logarithmic else 0, right="hits", height=0.72, fill_color="color")
+    bar.update(fill_alpha=0.85, line_color=None, hatch_pattern="hatch", hatch_color="#ffffff", hatch_scale=6)
+    bars = plot.add_glyph(ColumnDataSource(data), bar)
     tips = [("function", "@name"), ("hits", "@exact")]
     hover(plot, [bars], [*tips, ("rate", "@rate")] if recording.timed else tips)
-    label(plot.xaxis, linear_ticks(max(counts)), count_text)
+    label(plot.xaxis, log_ticks(1, most * 1.3) if logarithmic else linear_ticks(most), count_text)
+    plot.xaxis.axis_label = "hits (logarithmic)" if logarithmic else "hits"
     plot.yaxis.ticker = FixedTicker(ticks=rows, minor_ticks=[])
     plot.yaxis.major_label_overrides = {row: shortened(name, LABEL_WIDTH) for row, name in enumerate(names)}
     plot.yaxis.major_tick_line_color = None
@@ -93,7 +109,7 @@ def latency(recording: Recording) -> Plot:
     histograms = recording.histograms
     points = recording.plan.latency_points
     calls = histograms.counts.sum(axis=1)
-    order = [row for row in np.argsort(-calls.astype(np.int64), kind="stable") if calls[row]][:TOP_LINES]
+    order = _by_calls(recording)
     if not order:
         raise ResultError(
             "no latencies to draw",
@@ -102,10 +118,11 @@ def latency(recording: Recording) -> Plot:
             code="result.empty-figure",
         )
     labels = tuple(distinct(point_labels(recording.plan)))
-    colors = _colors(recording, [points[row].id for row in order])
+    styles = _styles(recording)
     plot = new_plot("Latency", x_axis_type="log")
     drawn, lows, highs, tallest = [], [], [], 0.0
-    for row, color in zip(order, colors, strict=True):
+    for row in order:
+        color, dash = styles[points[row].id].color, styles[points[row].id].dash
         edges, counts = _coarse(histograms.counts[row])
         share = 100 * counts / calls[row]
         name = labels[points[row].id]
@@ -125,7 +142,7 @@ def latency(recording: Recording) -> Plot:
             Quad(left="left", right="right", bottom=0, top="share", fill_color=color, fill_alpha=0.13, line_color=None),
         )
         steps: dict[str, Any] = {"x": np.repeat(edges, 2), "y": np.concatenate([[0], np.repeat(share, 2), [0]])}
-        outline = plot.add_glyph(ColumnDataSource(steps), Line(line_color=color, line_width=1.6))
+        outline = plot.add_glyph(ColumnDataSource(steps), Line(line_color=color, line_dash=dash, line_width=1.6))
         drawn.append((name, [outline, area]))
         lows.append(edges[0])
         highs.append(edges[-1])
@@ -140,7 +157,7 @@ def latency(recording: Recording) -> Plot:
     plot.y_range.start, plot.y_range.end = 0, tallest * 1.08
     label(plot.xaxis, log_ticks(low / 1.15, high * 1.15), duration_text)
     label(plot.yaxis, linear_ticks(tallest), "{:g}".format)
-    plot.yaxis.axis_label = "% of calls"
+    plot.xaxis.axis_label, plot.yaxis.axis_label = "duration of a call", "% of calls"
     legend(plot, [(name, renderers) for name, renderers in drawn])
     return displayed(plot)
 
@@ -165,8 +182,8 @@ def rate(recording: Recording) -> Plot:
     labels = tuple(distinct(point_labels(recording.plan)))
     tallest = float(frame.to_numpy()[:, order].max())
     plot = new_plot("Rate", x_range=(0, max(duration_s, 1e-9)), y_range=(0, tallest * 1.08))
-    drawn = []
-    for point, color in zip(order, PALETTE, strict=False):
+    drawn, styles = [], _styles(recording)
+    for point in order:
         values = frame.iloc[:, point].to_numpy()
         source: dict[str, Any] = {
             "time": middles,
@@ -175,6 +192,7 @@ def rate(recording: Recording) -> Plot:
             "at": [duration_text(time * 1e9) for time in middles],
             "text": [rate_text(value) for value in values],
         }
+        color = styles[point].color
         line = plot.add_glyph(ColumnDataSource(source), Line(x="time", y="rate", line_color=color, line_width=1.6))
         drawn.append((labels[point], [line]))
     hover(
@@ -185,6 +203,7 @@ def rate(recording: Recording) -> Plot:
     )
     label(plot.xaxis, linear_ticks(duration_s), lambda seconds: duration_text(seconds * 1e9))
     label(plot.yaxis, linear_ticks(tallest), rate_text)
+    plot.xaxis.axis_label, plot.yaxis.axis_label = "since the start of the trace", "hits"
     legend(plot, drawn)
     return displayed(plot)
 
@@ -194,14 +213,19 @@ def _by_hits(recording: Recording) -> list[int]:
     return [int(point) for point in np.argsort(-recording.hits.astype(np.int64), kind="stable")]
 
 
-def _colors(recording: Recording, points: Sequence[int]) -> list[str]:
-    """A color for each point: that of its bar unless another line already has it."""
-    rank = {point: row for row, point in enumerate(_by_hits(recording))}
-    chosen: list[str] = []
-    for point in points:
-        own = PALETTE[rank[point] % len(PALETTE)]
-        chosen.append(own if own not in chosen else next(color for color in PALETTE if color not in chosen))
-    return chosen
+def _by_calls(recording: Recording) -> list[int]:
+    """Rows of the histograms of the 8 functions with most measured calls."""
+    calls = recording.histograms.counts.sum(axis=1).astype(np.int64)
+    return [int(row) for row in np.argsort(-calls, kind="stable") if calls[row]][:TOP_LINES]
+
+
+def _styles(recording: Recording) -> dict[int, _Style]:
+    """The style of each function that has a line in one of the figures: the same in all of them, and in no other's."""
+    most_hits = _by_hits(recording)[:TOP_LINES]
+    points = recording.plan.latency_points
+    others = [points[row].id for row in _by_calls(recording) if points[row].id not in most_hits]
+    solid = {point: _Style(color, solid=True) for point, color in zip(most_hits, PALETTE, strict=False)}
+    return solid | {point: _Style(color, solid=False) for point, color in zip(others, PALETTE, strict=False)}
 
 
 def _coarse(counts: NDArray[np.uint64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -7,6 +7,7 @@ weight by state and by heatmap cell, and draws the frames that are at least half
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -19,7 +20,8 @@ from bokeh.plotting import figure as bokeh_figure
 from accel_magic.errors import ProbeError, ResultError
 from accel_magic.recording.profile import Profile, ThreadState
 from accel_magic.views.figures.plotting import displayed
-from accel_magic.views.flame import colors
+from accel_magic.views.figures.static_picture import with_marks
+from accel_magic.views.flame import colors, flame_picture
 from accel_magic.views.flame.flame_layout import Tree, tree
 from accel_magic.views.flame.heatmap import heatmap
 from accel_magic.views.flame.heatmap_cells import grid_of
@@ -148,6 +150,7 @@ def _fitting(profile: Profile, baseline: Profile | None) -> tuple[Tree, dict[str
 
 def _graph(drawn: Tree, data: dict[str, Any], selection: ColumnDataSource, options: dict[str, Any]) -> list[Any]:
     plot = _plot(options["rows"], options["inverted"])
+    with_marks(plot, partial(flame_picture.marks, drawn, options["rows"]))
     source, labels, outline = (ColumnDataSource(dict.fromkeys(columns, ())) for columns in (
         ("left", "right", "top", "bottom", "color", "node"), ("x", "y", "text"), ("left", "right", "top", "bottom")
     ))  # fmt: skip

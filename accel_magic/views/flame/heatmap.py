@@ -32,7 +32,8 @@ from bokeh.models.ui import Pane
 from accel_magic.errors import ResultError
 from accel_magic.quantities import BYTES, DURATIONS, bytes_text, count_text, duration_text
 from accel_magic.recording.profile import NO_TIME, Profile, ThreadState, Unit
-from accel_magic.views.figures.plotting import GREY, PALETTE, displayed, label, linear_ticks, log_ticks, new_plot
+from accel_magic.views.figures.plotting import GREY, PALETTE, displayed, label, new_plot
+from accel_magic.views.figures.ticks import linear_ticks, log_ticks
 from accel_magic.views.flame.heatmap_cells import ROWS, STEPS, Grid, Sums, cells_of, grid_of, sums
 from accel_magic.views.scripts import page_script
 from accel_magic.views.templates import render

@@ -12,16 +12,8 @@ from accel_magic.errors import ResultError
 from accel_magic.gpu_tools import TOOLS
 from accel_magic.gpu_tools.figure import MOST_MARKS, Bars, Distribution, Points, Spans
 from accel_magic.quantities import count_text, duration_text, exact_text, shortened
-from accel_magic.views.figures.plotting import (
-    LABEL_WIDTH,
-    PALETTE,
-    displayed,
-    hover,
-    label,
-    legend,
-    linear_ticks,
-    new_plot,
-)
+from accel_magic.views.figures.plotting import LABEL_WIDTH, PALETTE, displayed, hover, label, legend, new_plot
+from accel_magic.views.figures.ticks import linear_ticks
 from accel_magic.views.timeline.gpu_timeline import timeline
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from accel_magic.views.figures.plotting import (
     hover,
     label,
     legend,
-    linear_ticks,
     new_plot,
 )
+from accel_magic.views.figures.ticks import linear_ticks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

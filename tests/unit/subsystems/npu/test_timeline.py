@@ -138,6 +138,34 @@ def test_several_processes_and_kernel_threads_have_their_own_rows(trace):
     assert [row.label for row in drawn(trace).rows] == ["ioctl, b 20", "ioctl, a 10", "driver, kernel threads"]
 
 
+def test_the_tasks_of_each_thread_have_a_row_and_those_of_each_domain_a_color(trace):
+    domains = {"infer": "ov::phases", "conv": "ov::op", "relu": "ov::op", "for": "tbb"}
+    infer = trace.step("task", "infer", 0, 100)
+    conv = trace.step("task", "conv", 10, 50, parent=infer)
+    trace.step("task", "relu", 20, 10, parent=conv)
+    trace.step("task", "for", 0, 100, tid=12)
+    found = drawn(trace, domains=domains)
+
+    assert [row.label for row in found.rows] == ["task, thread 11", "task, thread 12"]
+    assert [row.lanes for row in found.rows] == [3, 1]
+    kinds = {
+        found.names[name]: found.kinds[kind] for name, kind in zip(found.bars["name"], found.bars["kind"], strict=True)
+    }
+    assert kinds == {"infer": "task, ov::phases", "conv": "task, ov::op", "relu": "task, ov::op", "for": "task, tbb"}
+    assert set(drawn(trace).bars["kind"]) == {LAYERS.index("task")}  # nothing to tell apart
+
+
+def test_more_domains_than_colors_share_the_last_one(trace):
+    for number in range(10):
+        for at in range(20 - number):
+            trace.step("task", f"t{number}", 100 * at + number, 1)
+    found = drawn(trace, domains={f"t{number}": f"d{number}" for number in range(10)})
+
+    assert found.kinds[-8:] == [*(f"task, d{number}" for number in range(7)), "other tasks"]
+    others = found.bars[found.bars["kind"] == len(found.kinds) - 1]
+    assert {found.names[name] for name in others["name"]} == {"t7", "t8", "t9"}
+
+
 def test_with_many_processes_the_later_ones_share_rows(trace):
     for number in range(timeline_rows.PROCESSES + 3):
         trace.step("ioctl", "x", number, 10, pid=100 + number, tid=100 + number, comm="p")
@@ -263,7 +291,7 @@ def test_the_plot_pans_along_time_only_and_has_tooltips(trace):
     assert layout.children[1].toolbar.active_drag is select
     [hover] = of_kind(layout, HoverTool)
     assert [label for label, _ in hover.tooltips] == [
-        "step", "layer", "start", "duration", "thread", "job", "id", "hits", "caused by",
+        "step", "layer", "start", "duration", "thread", "job", "caused by",
     ]  # fmt: skip
     [window] = of_kind(layout, RangeTool)
     assert window.x_range is layout.children[1].x_range

@@ -6,7 +6,7 @@ from bokeh.models import Plot
 
 from accel_magic.errors import ResultError
 from accel_magic.results.trace_result import TraceResult
-from accel_magic.views.figures import plotting, trace_figures
+from accel_magic.views.figures import plotting, ticks, trace_figures
 from accel_magic.views.figures.plotting import PALETTE
 from tests.support.errors import raises
 
@@ -128,18 +128,46 @@ def test_at_most_eight_lines_are_drawn_in_different_colors(make_recording):
     for kind in ("latency", "rate"):
         [legend] = result.figure(kind).legend
         colors = [item.renderers[0].glyph.line_color for item in legend.items]
+        dashes = [str(item.renderers[0].glyph.line_dash) for item in legend.items]
         assert len(colors) == 8
-        assert len(set(colors)) == 8
+        assert len(set(zip(colors, dashes, strict=True))) == 8
         assert set(colors) <= set(PALETTE)
 
 
-def test_a_function_has_the_same_color_in_all_figures(make_recording):
-    recording = make_recording(["kprobe:m:g", "latency:kprobe:m:f"], hits=[9, 5], durations={1: [100] * 5})
-    result = TraceResult(recording)
-    bars = sources(result.figure("hits"))[0]
-    histogram = result.figure("latency").renderers[0].glyph.fill_color
+def test_a_function_has_one_style_in_all_figures_and_no_other_has_it(make_recording):
+    # Those with most calls have the fewest hits: sixteen functions have lines, and six only a bar.
+    points = [f"latency:kprobe:m:f{i}" for i in range(22)]
+    durations = {i: [100] * (i + 1) for i in range(22)}
+    result = TraceResult(make_recording(points, hits=range(122, 100, -1), durations=durations))
+    styles = {}
+    for kind in ("latency", "rate"):
+        plot = result.figure(kind)
+        for item in plot.legend[0].items:
+            line = item.renderers[0].glyph
+            style = (line.line_color, "dashed" if line.line_dash else "solid")
+            assert styles.setdefault(str(item.label.value), style) == style
+    assert len(styles) == len(set(styles.values())) == 16
 
-    assert histogram == dict(zip(bars["name"], bars["color"], strict=True))["f"]
+    [bars] = sources(result.figure("hits"))
+
+    of_bars = dict(zip(bars["name"], zip(bars["color"], bars["hatch"], strict=True), strict=True))
+    for name, (color, dash) in styles.items():
+        if name in of_bars:  # the busiest twenty
+            assert of_bars[name] == (color, " " if dash == "solid" else "right_diagonal_line")
+    assert {of_bars[name] for name in of_bars.keys() - styles.keys()} == {(plotting.GREY, " ")}
+
+
+def test_bars_that_a_linear_axis_would_hide_are_on_a_logarithmic_one(make_recording):
+    points = [f"kprobe:m:f{i}" for i in range(3)]
+    near, far = (
+        TraceResult(make_recording(points, hits=hits, event_count=0)).figure("hits")
+        for hits in ([120_000, 5000, 1300], [120_000, 5000, 1])
+    )
+
+    assert (type(near.x_scale).__name__, near.xaxis[0].axis_label) == ("LinearScale", "hits")
+    assert (type(far.x_scale).__name__, far.xaxis[0].axis_label) == ("LogScale", "hits (logarithmic)")
+    assert far.x_range.start < 1
+    assert far.xaxis[0].ticker.ticks[0] == 1
 
 
 def test_a_figure_displays_itself_only_in_a_notebook(result, monkeypatch):
@@ -155,11 +183,11 @@ def test_a_figure_displays_itself_only_in_a_notebook(result, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("highest", "ticks"),
+    ("highest", "expected"),
     [
         (10, [0, 2, 4, 6, 8, 10]), (0.3, [0, 0.1, 0.2, 0.3]), (1, [0, 0.2, 0.4, 0.6, 0.8, 1]),
         (7, [0, 2, 4, 6]), (2_345_678, [0, 500_000, 1_000_000, 1_500_000, 2_000_000]), (0, [0]),
     ],
 )  # fmt: skip
-def test_linear_ticks_are_round_numbers_from_zero(highest, ticks):
-    assert plotting.linear_ticks(highest) == ticks
+def test_linear_ticks_are_round_numbers_from_zero(highest, expected):
+    assert ticks.linear_ticks(highest) == expected
