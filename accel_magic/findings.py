@@ -7,7 +7,7 @@ from math import nan
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
-from accel_magic.quantities import duration_text
+from accel_magic.quantities import duration_text, share_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -99,7 +99,8 @@ class Rule(Generic[Data]):
     """One thing to look for in tables or other data of one type.
 
     Placeholders in the texts are formatted as by `str.format`; for a number, the format may also be the noun that it
-    counts, singular and plural, `{jobs:job|jobs}`, or `time` for nanoseconds in a readable unit: `{wait_ns:time}`.
+    counts, singular and plural, `{jobs:job|jobs}`; `time` for nanoseconds in a readable unit: `{wait_ns:time}`; or
+    `share` for a share of a whole.
 
     Attributes:
         code: Unique among the codes of findings and errors: the area, a dot, the name of the rule.
@@ -108,7 +109,7 @@ class Rule(Generic[Data]):
         meaning: What it means for the traced work; placeholders as in the title.
         advice: What to try; placeholders as in the title.
         threshold: The limit; NaN if one occurrence is enough.
-        unit: Unit of the limit, in words.
+        unit: Unit of the limit, in words; after "share of", what the limit is a part of.
         source: Where the limit comes from.
         check: Takes the data and the rule; yields the evidence of each finding.
         needs: Takes the data; returns what it lacks for this rule, `` if nothing.
@@ -172,6 +173,8 @@ class _Shown:
         one, separator, several = spec.partition("|")
         if spec == "time":
             return duration_text(float(self.value))
+        if spec == "share":
+            return share_text(float(self.value))
         if not separator:
             return format(self.value, spec)
         return f"{self.value:,.0f} {one if self.value == 1 else several}"

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
+import re
 
 DURATIONS = ((1.0, "ns"), (1e3, "us"), (1e6, "ms"), (1e9, "s"))
 COUNTS = ((1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T"))
 BYTES = ((1.0, "B"), (1024.0, "KiB"), (1024.0**2, "MiB"), (1024.0**3, "GiB"), (1024.0**4, "TiB"))
 NOTHING = "-"
+_NOUN = re.compile(r"(?P<before>(?:[\w-]+ )*?)(?P<noun>[a-z]+s(?: (?:and|or) [a-z]+s)?)\b")
+_VERB = re.compile(r"\b(?:are|were|have|do)\b")
+_ONE = {"are": "is", "were": "was", "have": "has", "do": "does"}
+_ENDINGS = (("ies", "y"), ("ches", "ch"), ("s", ""))
 
 
 def duration_text(ns: float) -> str:
@@ -43,6 +48,29 @@ def exact_text(count: int) -> str:
 def counted_text(count: int, one: str, several: str = "") -> str:
     """Format an exact count of something: `1 launch`, `2,000 launches`; without `several`, `one` with an s."""
     return f"{exact_text(count)} {one if count == 1 else several or one + 's'}"
+
+
+def sentence_text(count: int, several: str) -> str:
+    """Begin a sentence with an exact count of something: `2 hits were missed`, `1 hit was missed`.
+
+    Args:
+        count: How many.
+        several: What follows if there are several; its first noun, with an s or "samples and waits", and its first
+            "are", "were", "have" or "do" become singular if there is one.
+
+    """
+    if count != 1:
+        return f"{exact_text(count)} {several}"
+    noun = _NOUN.match(several)
+    if noun is None:
+        return f"1 {several}"
+    words = re.split(r" (?:and|or) ", noun["noun"])
+    one = " or ".join(_singular(word) for word in words)
+    return f"1 {noun['before']}{one}{_VERB.sub(lambda verb: _ONE[verb[0]], several[noun.end() :], count=1)}"
+
+
+def _singular(noun: str) -> str:
+    return next(noun.removesuffix(ending) + one for ending, one in _ENDINGS if noun.endswith(ending))
 
 
 def ratio_text(ratio: float) -> str:

@@ -1,4 +1,4 @@
-"""Two traces side by side: hits, rates and latencies per function and family, and which changes are confident."""
+"""Two traces side by side: hits, rates and latencies per function and family, and which changes are significant."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ def compare(
     table = _side_by_side(traces, list(_POINT))
     for name, share in QUANTILES.items():
         _add_quantiles(table, traces, name, share)
-    _add_confident(table, RATIOS)
+    _add_significant(table, RATIOS)
     order = ["hits", "baseline_hits", "rate", "baseline_rate", *_of_ratio("rate")]
     for name in QUANTILES:
         order += [f"{name}_ns", f"baseline_{name}_ns", *_of_ratio(name)]
-    return _most_hits_first(table[[*order, "confident"]]), _families(recordings, family_of)
+    return _most_hits_first(table[[*order, "significant"]]), _families(recordings, family_of)
 
 
 def _of_ratio(name: str) -> list[str]:
-    return [f"{name}_ratio", f"{name}_ratio_low", f"{name}_ratio_high", f"{name}_confident"]
+    return [f"{name}_ratio", f"{name}_ratio_low", f"{name}_ratio_high", f"{name}_significant"]
 
 
 class _Side:
@@ -153,11 +153,11 @@ def _add_quantiles(table: pd.DataFrame, traces: Sequence[_Side], name: str, shar
 
 def _add_interval(table: pd.DataFrame, name: str, low: NDArray[np.float64], high: NDArray[np.float64]) -> None:
     table[f"{name}_ratio_low"], table[f"{name}_ratio_high"] = low, high
-    table[f"{name}_confident"] = excludes_one(low, high)
+    table[f"{name}_significant"] = excludes_one(low, high)
 
 
-def _add_confident(table: pd.DataFrame, names: Sequence[str]) -> None:
-    table["confident"] = table[[f"{name}_confident" for name in names]].any(axis=1)
+def _add_significant(table: pd.DataFrame, names: Sequence[str]) -> None:
+    table["significant"] = table[[f"{name}_significant" for name in names]].any(axis=1)
 
 
 def _most_hits_first(table: pd.DataFrame) -> pd.DataFrame:
@@ -174,10 +174,10 @@ def _families(recordings: tuple[Recording, Recording], family_of: Callable[[str]
     for prefix in ("", "baseline_"):
         total = table[f"{prefix}hits"].sum()
         table[f"{prefix}share"] = (table[f"{prefix}hits"] / total).astype(np.float64) if total else np.nan
-    _add_confident(table, ["rate"])
+    _add_significant(table, ["rate"])
     table.index = pd.Index([key[0] for key in table.index], name="family", dtype="str")
     order = ["hits", "baseline_hits", "share", "baseline_share", "rate", "baseline_rate"]
-    return _most_hits_first(table[[*order, *_of_ratio("rate")[:-1], "confident"]])
+    return _most_hits_first(table[[*order, *_of_ratio("rate")[:-1], "significant"]])
 
 
 LEVEL: Final = 0.99

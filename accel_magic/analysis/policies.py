@@ -221,7 +221,7 @@ RULES: Final = (
     Rule(
         "policy.thrashing",
         "problem",
-        "{again_share:.0%} of the misses are blocks that had been in memory before",
+        "{again_share:share} of the misses are blocks that had been in memory before",
         "Memory is too small for what the work uses again and again, and blocks are brought back {again} times.",
         "Look at the curve of misses by memory size, and try policies that keep a part of a loop (mru), or what is "
         "used often (lfu).",
@@ -233,7 +233,7 @@ RULES: Final = (
     Rule(
         "policy.no-policy-helps",
         "note",
-        "the optimum has {of_default_share:.0%} of the misses of the driver's default",
+        "the optimum has {of_default_share:share} of the misses of the driver's default",
         "No policy can avoid many of them, whatever it knows.",
         "Use less memory, or change the order of accesses.",
         0.95,
@@ -275,7 +275,7 @@ RULES: Final = (
     Rule(
         "policy.tenant-starved",
         "warning",
-        "with {policy} the hit ratio of one process falls by {hit_ratio_fell:.0%}, while another's rises",
+        "with {policy} the hit ratio of one process falls by {hit_ratio_fell:share}, while another's rises",
         "The policy takes memory from one process for the others.",
         "Look at `by('tenant')`; give each process a quota.",
         0.1,
@@ -286,7 +286,7 @@ RULES: Final = (
     Rule(
         "policy.hot-blocks-evicted",
         "warning",
-        "{policy} evicts the {count} most used blocks {evicted:,} times: {evictions_share:.0%} of its evictions",
+        "{policy} evicts the {count} most used blocks {evicted:,} times: {evictions_share:share} of its evictions",
         "They fit into memory, and each is used at least four times as often as the mean: each comes back soon.",
         "Look at `result.blocks`; try policies that keep what is used often (lfu, 2q).",
         0.1,

@@ -191,7 +191,8 @@ RULES: Final = (
     Rule(
         "policy.tenant-starved-of-time",
         "warning",
-        "with {policy} {name} has {of_default_share:.0%} of the time on the GPU that it has with the driver's default",
+        "with {policy} {name} has {of_default_share:share} of the time on the GPU that it has with the driver's "
+        "default",
         "Tenants with longer time slices, or more often on the runlist, have the rest.",
         "Give them shorter time slices, or a level less.",
         0.5,

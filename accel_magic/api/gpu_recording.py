@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from accel_magic.quantities import sentence_text
 from accel_magic.recording.gpu_data import KERNELS, LAUNCHES, MODULES, SITES, GpuRecording
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def recording_of(
     contents, printed = (*live.contents(), *on_cpu.contents()), live.printed()
     lost_prints = sum(int(each.losses()[-1]) for each in shared)
     all_notes = [*notes, *_exact_to(clock), *dict.fromkeys(each.unread for each in shared if each.unread)]
-    all_notes += [f"{lost_prints:,} printed lines were lost: the print ring was full"] if lost_prints else []
+    all_notes += [sentence_text(lost_prints, "printed lines were lost: the print ring was full")] if lost_prints else []
     all_notes += [
         *on_cpu.all_notes(),
         *live.notes(),

@@ -35,13 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         SystemExit: After `--help`, `--version`, and arguments that argparse rejects.
 
     """
-    parser = CommandParser(
-        prog="accel-magic", description="Trace kernels, drivers, libraries and accelerators with eBPF."
-    )
-    parser.add_argument("--version", action="version", version=f"accel_magic {__version__}")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for add in _commands():
-        add(commands)
+    parser, commands = parsers()
     before, command = _split(sys.argv[1:] if arguments is None else arguments)
 
     def run() -> int:
@@ -56,6 +50,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(options.handler(options))
 
     return guarded(run)
+
+
+def parsers() -> tuple[CommandParser, Commands]:
+    """Make the parser of the command line, and those of its commands."""
+    parser = CommandParser(
+        prog="accel-magic", description="Trace kernels, drivers, libraries and accelerators with eBPF."
+    )
+    parser.add_argument("--version", action="version", version=f"accel_magic {__version__}")
+    commands: Commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    for add in _commands():
+        add(commands)
+    return parser, commands
 
 
 def guarded(run: Callable[[], int]) -> int:

@@ -32,7 +32,7 @@ def add(commands: Commands) -> None:
 
 
 def _add_build(commands: Commands) -> None:
-    from accel_magic.lab.image.pins import KERNELS
+    from accel_magic.lab.image.pins import DEFAULT, KERNELS
 
     build = commands.add_parser(
         "build",
@@ -43,8 +43,8 @@ def _add_build(commands: Commands) -> None:
         ),
     )
     which = build.add_mutually_exclusive_group()
-    which.add_argument("--kernel", choices=KERNELS, default=KERNELS[0], help="kernel series (default: %(default)s)")
-    which.add_argument("--all", action="store_true", help="all series")
+    which.add_argument("--kernel", choices=KERNELS, default=DEFAULT, help="kernel series (default: %(default)s)")
+    which.add_argument("--all", action="store_true", help="everything: all series, Level Zero, the accelerator")
     build.add_argument("--debs", type=Path, metavar="FOLDER", help="use the packages in FOLDER, without apt or network")
     build.add_argument(
         "--urls", action="store_true", help="only print the packages' URLs, for downloading them yourself"
@@ -84,22 +84,23 @@ def _build(options: argparse.Namespace) -> int:
     from accel_magic.lab import image
 
     kernels = image.KERNELS if options.all else (options.kernel,)
+    with_module = image.accelerator_kernels() if options.all else kernels if options.accelerator else ()
     if options.urls:
-        print("\n".join(image.urls(kernels, level_zero=options.level_zero is not False, modules=options.accelerator)))
+        print("\n".join(image.urls(kernels, level_zero=options.level_zero is not False, modules=bool(with_module))))
         return 0
     bar = Bar(sys.stderr)
     try:
         images = image.build_all(kernels, debs=options.debs, report=bar)
         level_zero = None if options.level_zero is False else _built_level_zero(options, bar)
-        for kernel in kernels if options.accelerator else ():
+        for kernel in with_module:
             image.build_accelerator(kernel, debs=options.debs, report=bar)
     finally:
         bar.end()
     print("\n".join(_line(one) for one in images))
     if level_zero is not None:
         print(level_zero)
-    if options.accelerator:
-        print(f"accelerator: built for {', '.join(kernels)}; start with lab run --accelerator")
+    if with_module:
+        print(f"accelerator: built for {', '.join(with_module)}; start with lab run --accelerator")
     return 0
 
 

@@ -70,10 +70,10 @@ def add_trace(commands: Commands) -> None:
 
 
 def _add_settings(parser: argparse.ArgumentParser) -> None:
-    from accel_magic.lab.image import KERNELS
+    from accel_magic.lab.image import DEFAULT, KERNELS
 
     add = parser.add_argument
-    add("--kernel", choices=KERNELS, default=KERNELS[0], help="kernel series of the guest (default: %(default)s)")
+    add("--kernel", choices=KERNELS, default=DEFAULT, help="kernel series of the guest (default: %(default)s)")
     add(
         "--share", type=Path, action="append", default=[], metavar="FOLDER", help="a folder that the guest may write to"
     )

@@ -32,6 +32,7 @@ import numpy as np
 from accel_magic.errors import RecordingError
 from accel_magic.formats import text_file
 from accel_magic.kernel.stacks.frame_text import frame_of, text_of
+from accel_magic.quantities import sentence_text
 from accel_magic.recording.profile import MOST, ProfileBuilder
 from accel_magic.recording.result_files import destination, replacing
 
@@ -144,7 +145,7 @@ def _unit(data: bytes) -> tuple[Unit, int]:
 
 
 def _comments(count: int) -> list[str]:
-    return [f"{count:,} lines that begin with # were skipped as comments"] if count else []
+    return [sentence_text(count, "comments (lines that begin with #) were skipped")] if count else []
 
 
 def _check(stacks: list[tuple[int, bytes]], name: str) -> None:

@@ -21,6 +21,7 @@ from accel_magic.formats.perf_fields import PerfLine
 from accel_magic.formats.sample_weights import by_event, unit_of
 from accel_magic.kernel.stacks.frame_text import INLINED, JIT
 from accel_magic.kernel.stacks.frames import Frame, FrameKind
+from accel_magic.quantities import sentence_text
 from accel_magic.recording.profile import NO_TIME, Lost, ProfileBuilder, ProfileSamples, ThreadState
 
 if TYPE_CHECKING:
@@ -248,14 +249,14 @@ def _profile(lines: _Lines, fields: perf_fields.Fields, path: Path) -> Profile:
 
 
 def _counted(count: int, what: str) -> list[str]:
-    return [f"{count:,} {what}"] if count else []
+    return [sentence_text(count, what)] if count else []
 
 
 def _without_stack(without: NDArray[np.bool_], events: NDArray[np.int32], names: tuple[str, ...]) -> list[str]:
     counts = np.bincount(events[without], minlength=len(names)).tolist()
     several = len(np.unique(events)) > 1
     return [
-        f"{count:,} samples {f'of {name} ' if several else ''}have no stack and count as the command's own"
+        sentence_text(count, f"samples {f'of {name} ' if several else ''}without a stack, counted as the command's own")
         for name, count in zip(names, counts, strict=True)
         if count
     ]

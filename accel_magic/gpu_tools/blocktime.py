@@ -90,7 +90,7 @@ TOOL = Tool(
         Rule(
             "gpu.blocks-imbalanced",
             "warning",
-            "{name}: the multiprocessors are idle for {share:.0%} of the launch's time",
+            "{name}: the multiprocessors are idle for {share:share} of the launch's time",
             "Blocks differ in length or do not divide evenly: some multiprocessors are done while others still work.",
             "Use more and smaller blocks, let blocks take work from a counter, or start the long ones first.",
             threshold=0.3,

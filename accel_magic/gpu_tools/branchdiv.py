@@ -72,7 +72,7 @@ TOOL = Tool(
         Rule(
             "gpu.branches-diverge",
             "warning",
-            "{name}: the branch at {place} splits {share:.0%} of the warps that reach it",
+            "{name}: the branch at {place} splits {share:share} of the warps that reach it",
             "The lanes of a warp go both ways, so the warp runs both sides, one after the other.",
             "Branch on a value that is the same in the whole warp (the block, the warp's number), or compute both "
             "sides without a branch.",

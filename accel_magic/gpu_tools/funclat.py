@@ -61,7 +61,7 @@ TOOL = Tool(
         Rule(
             "gpu.function-dominates",
             "note",
-            "{name} takes {share:.0%} of the threads' time",
+            "{name} takes {share:share} of the threads' time",
             "Most of the time is spent in one device function.",
             "Look there first: its loop, its divisions, its memory accesses.",
             threshold=0.6,

@@ -70,7 +70,7 @@ TOOL = Tool(
         Rule(
             "gpu.exits-diverge",
             "warning",
-            "{name}: the lanes of a warp leave over {share:.0%} of the launch's exit time",
+            "{name}: the lanes of a warp leave over {share:share} of the launch's exit time",
             "A warp keeps its registers and its slot until its last lane leaves.",
             "Let the lanes of a warp exit together: test per warp or per block, or sort the work by length.",
             threshold=0.25,

@@ -65,7 +65,7 @@ TOOL = Tool(
         Rule(
             "gpu.lanes-unused",
             "warning",
-            "{name}: {share:.0%} of the lanes of its warps are unused",
+            "{name}: {share:share} of the lanes of its warps are unused",
             "A warp has 32 lanes, whether threads fill them or not.",
             "Make the block size a multiple of 32 threads.",
             threshold=0.25,

@@ -60,7 +60,9 @@ class LabProvisioner(LocalProvisioner):
     are kept. Slow steps run in threads, so the server keeps serving its other notebooks.
     """
 
-    kernel = Unicode("6.12", help=f"Linux series of the guest; overridden by {KERNEL_VARIABLE}.").tag(config=True)
+    kernel = Unicode(image.DEFAULT, help=f"Linux series of the guest; overridden by {KERNEL_VARIABLE}.").tag(
+        config=True
+    )
     scheduler = Enum(
         get_args(Scheduler),
         "auto",
@@ -283,9 +285,7 @@ def start(launch: Launch, report: Report) -> GuestKernel:
         MachineError: The image cannot be built, the lab does not boot, or the kernel ends before it listens.
 
     """
-    image.prepare(launch.settings.kernel, report=_Lines(report))
-    if launch.settings.accelerator:
-        image.build_accelerator(launch.settings.kernel, report=_Lines(report))
+    _prepare(launch.settings, _Lines(report))
     lab = Lab(launch.settings, report=report)
     lab.start()
     try:
@@ -293,6 +293,18 @@ def start(launch: Launch, report: Report) -> GuestKernel:
     except BaseException:
         lab.close()
         raise
+
+
+def _prepare(settings: Settings, report: _Lines) -> None:
+    """Build what is missing. A front end shows errors in a small box: they say what to do there."""
+    try:
+        image.prepare(settings.kernel, report=report)
+        if settings.accelerator:
+            image.build_accelerator(settings.kernel, report=report)
+    except MachineError as error:
+        build = f"python -m accel_magic lab build --kernel {settings.kernel}" + " --accelerator" * settings.accelerator
+        fix = f"choose the kernel Python 3 (ipykernel): notebooks play recordings there; to build the lab, see {build}"
+        raise MachineError(error.what, why=error.why, fix=fix, code=error.code) from error
 
 
 def _listening(lab: Lab, launch: Launch) -> GuestKernel:

@@ -224,7 +224,6 @@ def _fewer(given: argparse.Namespace, *, over_cell: bool) -> str:
 
 
 @cache
-@cache
 def parser() -> MagicParser:
     """Make the parser of the line."""
     from accel_magic.policies.trial import DRIVER, ENGINES

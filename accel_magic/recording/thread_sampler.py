@@ -20,6 +20,7 @@ import numpy as np
 from accel_magic.errors import ProbeError, TraceStateError
 from accel_magic.kernel import own_threads
 from accel_magic.kernel.stacks.frames import FrameKind
+from accel_magic.quantities import duration_text, share_text
 from accel_magic.recording.profile import Lost, Profile, ProfileBuilder, ThreadState
 
 if TYPE_CHECKING:
@@ -229,7 +230,10 @@ class ThreadSampler:
         share = self._own_ns / max(duration_ns, 1)
         notes = [
             _BIAS,
-            f"the sampler used {share:.1%} of a processor: {self._own_ns / 1e6:.1f} ms in {duration_ns / 1e9:.1f} s",
+            (
+                f"the sampler used {share_text(share)} of a processor: {duration_text(self._own_ns)} in "
+                f"{duration_text(duration_ns)}"
+            ),
         ]
         gaps = np.diff(np.array(self._times, np.int64)) / 1e6
         if len(gaps):

@@ -87,8 +87,8 @@ class TraceComparison(Comparison):
         table: One row per (`probe`, `function`) of either trace, most hits first. `hits`, `baseline_hits` (Int64, NA if
             that trace had no such probe point), `rate` (hits/s), `p50_ns`, `p99_ns` (NaN if not measured), each with
             its `baseline_…`; `rate_ratio`, `p50_ratio` and `p99_ratio`. For each ratio, `…_ratio_low` and
-            `…_ratio_high` are the 99 % limits for repeated runs, and `…_confident` tells whether they exclude 1.
-            `confident`: whether that is true for any ratio of the row; never for a function that was not measured or
+            `…_ratio_high` are the 99 % limits for repeated runs, and `…_significant` tells whether they exclude 1.
+            `significant`: whether that is true for any ratio of the row; never for a function that was not measured or
             that one of the traces lacks.
         families: Hits and rates likewise, and `share` of all hits, per family of a driver's functions, indexed by
             `family`, most hits first; empty if neither trace has any.

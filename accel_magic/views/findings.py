@@ -94,7 +94,9 @@ def evidence_cells(finding: Finding) -> tuple[tuple[str, str], ...]:
 
 def rule_text(finding: Finding) -> str:
     """The threshold of the rule and its source."""
-    limit = "" if math.isnan(finding.threshold) else f"{finding.threshold:g} {finding.unit}; "
+    unit = finding.unit.removeprefix("share ")
+    value = f"{finding.threshold:g}" if unit == finding.unit else share_text(finding.threshold)
+    limit = "" if math.isnan(finding.threshold) else f"{value} {unit}; "
     return f"limit: {limit}{finding.source}"
 
 

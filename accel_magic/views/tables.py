@@ -171,13 +171,13 @@ def comparison_families_table(families: pd.DataFrame, limit: int) -> FormattedTa
 def _changed_first(frame: pd.DataFrame) -> pd.DataFrame:
     """Rows with a significant change first, otherwise in their order; `changed` names what changed."""
     columns = map(str, frame.columns)
-    named = {column: column.removesuffix("_confident") for column in columns if column.endswith("_confident")}
+    named = {column: column.removesuffix("_significant") for column in columns if column.endswith("_significant")}
     flags = {name: frame[column].to_numpy() for column, name in named.items()} or {
-        "rate": frame["confident"].to_numpy()
+        "rate": frame["significant"].to_numpy()
     }
     words = [", ".join(name for name, flag in flags.items() if flag[row]) or NOTHING for row in range(len(frame))]
     marked = frame.assign(changed=words)
-    return marked.sort_values("confident", ascending=False, kind="stable")
+    return marked.sort_values("significant", ascending=False, kind="stable")
 
 
 def _table(frame: pd.DataFrame, formats: Formats, limit: int, *counts: str) -> FormattedTable:

@@ -71,7 +71,7 @@ def comparison_text(
 def comparison_line(table: pd.DataFrame, lengths_s: tuple[float, float]) -> str:
     """One line about what is compared."""
     lengths = (duration_text(seconds * 1e9) for seconds in lengths_s)
-    sure = int(table["confident"].sum())
+    sure = int(table["significant"].sum())
     functions = f"{exact_text(sure)} of {exact_text(len(table))} functions changed significantly"
     line = "{} compared with a baseline of {}; ratios are this trace / baseline".format(*lengths)
     return f"{line}; {functions}"

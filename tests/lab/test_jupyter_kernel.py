@@ -32,7 +32,7 @@ PORTS = ("shell_port", "iopub_port", "stdin_port", "control_port", "hb_port")
 
 @pytest.fixture(scope="module", autouse=True)
 def built(image_of):
-    image_of("6.12")
+    image_of("7.2")
 
 
 class Notebook:

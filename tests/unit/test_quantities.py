@@ -7,10 +7,12 @@ import pytest
 from accel_magic.quantities import (
     bytes_text,
     count_text,
+    counted_text,
     duration_text,
     exact_text,
     rate_text,
     ratio_text,
+    sentence_text,
     shortened,
 )
 
@@ -66,3 +68,31 @@ def test_a_long_name_keeps_both_ends_and_exactly_its_width(width):
     assert cut.startswith("a")
     assert cut.endswith("p")
     assert shortened("abc", width) == "abc"
+
+
+@pytest.mark.parametrize(
+    ("several", "one"),
+    [
+        (
+            "hits were missed: the kernel could not run the probe",
+            "1 hit was missed: the kernel could not run the probe",
+        ),
+        ("samples and waits have no stack: the table was full", "1 sample or wait has no stack: the table was full"),
+        ("records or entries did not fit", "1 record or entry did not fit"),
+        ("later launches are not shown", "1 later launch is not shown"),
+        (
+            "samples and waits of the notebook's own threads are left out",
+            "1 sample or wait of the notebook's own threads is left out",
+        ),
+        ("much", "1 much"),
+    ],
+)
+def test_a_sentence_about_one_thing_is_singular(several, one):
+    assert sentence_text(1, several) == one
+    assert sentence_text(1200, several) == f"1,200 {several}"
+
+
+def test_counted_things_have_a_singular():
+    assert counted_text(1, "launch", "launches") == "1 launch"
+    assert counted_text(0, "launch", "launches") == "0 launches"
+    assert counted_text(1234, "stack") == "1,234 stacks"

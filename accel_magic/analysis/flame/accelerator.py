@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from accel_magic.kernel.stacks.frames import Frame, FrameKind
+from accel_magic.quantities import sentence_text
 from accel_magic.recording.profile import ThreadState
 
 if TYPE_CHECKING:
@@ -33,6 +34,6 @@ def add_launches(builder: ProfileBuilder, recording: Recording, facts: FlameFact
 def launch_notes(launches: Sequence[AcceleratorLaunch], more: int) -> list[str]:
     """Notes on launches without accelerator time, and on launches that were not kept."""
     untimed = sum(launch.device_ns < 0 for launch in launches)
-    notes = [f"{untimed:,} launches have no accelerator time: the device did not report it"]
-    rest = [f"{more:,} later launches are not shown: the limit of kept launches was reached"]
+    notes = [sentence_text(untimed, "launches have no accelerator time: the device did not report it")]
+    rest = [sentence_text(more, "later launches are not shown: the limit of kept launches was reached")]
     return (notes if untimed else []) + (rest if more else [])

@@ -116,7 +116,7 @@ def merged(
 
 
 LEFT_OUT: Final = "samples and waits of the notebook's own threads are left out (--all-frames shows them)"
-_UNTIMED: Final = "could not be timed: their end was not recorded, or too many threads waited at once"
+_UNTIMED: Final = "could not be timed: the end was not recorded, or too many threads waited at once"
 _WHAT = {"profile": "samples", "offcpu": "waits"}
 
 

@@ -94,7 +94,7 @@ API_RULES: Final = (
     Rule(
         "gpu.launches-awaited",
         "warning",
-        "{share:.0%} of the launches are waited for before the next one",
+        "{share:share} of the launches are waited for before the next one",
         "The device is idle from the end of a kernel until the next launch has reached it.",
         "Launch without waiting, and synchronize only when the host needs a result: a stream keeps its own order.",
         threshold=0.5,
@@ -105,7 +105,7 @@ API_RULES: Final = (
     Rule(
         "gpu.copies-small",
         "warning",
-        "{copies:,.0f} small copies take {share:.0%} of the time in host calls",
+        "{copies:,.0f} small copies take {share:share} of the time in host calls",
         "Each takes about as long as a launch, which carries no data: the cost is the call, not the bytes.",
         "Combine small copies into a larger one, or keep the data on the device between kernels.",
         threshold=0.5,

@@ -24,6 +24,7 @@ from accel_magic.kernel.attach.function_bindings import (
 )
 from accel_magic.kernel.attach.kernel_engine import attach_error
 from accel_magic.kernel.load.bpf_links import Linker
+from accel_magic.quantities import sentence_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -209,7 +210,8 @@ class HostPrograms:
         for loaded in self._loaded:
             if missed := loaded.linker.misses():
                 self.notes.append(
-                    f"{loaded.source.name}: {missed:,} hits were missed because a program was running on that CPU"
+                    f"{loaded.source.name}: "
+                    + sentence_text(missed, "hits were missed because a program was running on that CPU")
                 )
             self.notes += loaded.linker.detach(together=True)
             self.notes += [f"{skip.function} left out: {skip.why}" for skip in loaded.linker.skipped.values()]

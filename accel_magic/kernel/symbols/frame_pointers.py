@@ -18,6 +18,7 @@ from accel_magic.kernel.stacks.stack_table import USER
 from accel_magic.kernel.symbols import functions, mappings
 from accel_magic.kernel.symbols.lookup import ROOTS
 from accel_magic.probes.program_files import identity
+from accel_magic.quantities import share_text
 
 if TYPE_CHECKING:
     from accel_magic.kernel.stacks.stack_table import StackTable
@@ -51,7 +52,10 @@ def frame_pointers() -> tuple[bool, str]:
     built = f"{'with' if _OPTION in flags else 'without'} {_OPTION}"
     kept = share > _MOST_FUNCTIONS
     how = "keep" if kept else "do not keep"
-    return kept, f"{path.name} was built {built}, and most of its functions {how} frame pointers ({share:.0%} do)"
+    return (
+        kept,
+        f"{path.name} was built {built}, and most of its functions {how} frame pointers ({share_text(share)} do)",
+    )
 
 
 def kept_share(path: Path) -> float | None:

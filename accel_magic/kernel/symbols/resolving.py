@@ -26,6 +26,7 @@ from accel_magic.kernel.symbols.lookup import (
     native_frames,
 )
 from accel_magic.kernel.symbols.mappings import OWN, Processes
+from accel_magic.quantities import sentence_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -130,8 +131,8 @@ def notes(table: StackTable) -> tuple[str, ...]:
     if gone >= 0:
         count = int((table.frames_of == gone).sum())
         sentences.append(
-            f"{count} native stacks are from processes that ended before they were read: [process gone]"
-            " (trace as root, or have the program wait before it ends)"
+            sentence_text(count, "native stacks are from processes that ended before they were read: [process gone]")
+            + " (trace as root, or have the program wait before it ends)"
         )
     return tuple(filter(None, sentences))
 

@@ -2,6 +2,7 @@
 
 from accel_magic.lab.image.accelerator import AcceleratorFiles
 from accel_magic.lab.image.accelerator import find as find_accelerator
+from accel_magic.lab.image.accelerator import kernels as accelerator_kernels
 from accel_magic.lab.image.builder import (
     LabImage,
     build,
@@ -17,15 +18,17 @@ from accel_magic.lab.image.builder import (
     urls,
     without_level_zero,
 )
-from accel_magic.lab.image.pins import KERNELS
+from accel_magic.lab.image.pins import DEFAULT, KERNELS
 from accel_magic.lab.image.progress import Progress
 from accel_magic.lab.image.store import cache
 
 __all__ = [
+    "DEFAULT",
     "KERNELS",
     "AcceleratorFiles",
     "LabImage",
     "Progress",
+    "accelerator_kernels",
     "build",
     "build_accelerator",
     "build_all",

@@ -52,6 +52,11 @@ class AcceleratorFiles:
     headers: Path
 
 
+def kernels() -> tuple[str, ...]:
+    """The kernels for which the module can be built."""
+    return tuple(series for series in pins.KERNELS if pins.group(pins.headers(series)))
+
+
 def groups(kernel: str) -> tuple[str, str]:
     """Return the groups of packages from which the module for a kernel is built.
 
@@ -61,11 +66,10 @@ def groups(kernel: str) -> tuple[str, str]:
     """
     found = pins.headers(kernel)
     if not pins.group(found):
-        known = [series for series in pins.KERNELS if pins.group(pins.headers(series))]
         raise MachineError(
             f"the lab has no accelerator for kernel {kernel}",
             why="there are no headers for it",
-            fix=f"use one of {', '.join(known)}",
+            fix=f"use one of {', '.join(kernels())}",
             code="lab.unknown-kernel",
         )
     return found, pins.MODULE_TOOLS

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from accel_magic import cache
 from accel_magic.errors import MachineError
 from accel_magic.lab.image import accelerator, fetch, pins, qemu, store
-from accel_magic.lab.image.pins import KERNELS, LEVEL_ZERO
+from accel_magic.lab.image.pins import DEFAULT, KERNELS, LEVEL_ZERO
 from accel_magic.lab.image.progress import Progress, Report, silent
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class LabImage:
     notes: tuple[str, ...] = ()
 
 
-def build(kernel: str = "6.12", *, debs: Path | None = None, report: Report | None = None) -> LabImage:
+def build(kernel: str = DEFAULT, *, debs: Path | None = None, report: Report | None = None) -> LabImage:
     """Build the image of a kernel; parts that exist are reused.
 
     Args:
@@ -80,7 +80,7 @@ def build_all(kernels: Sequence[str], *, debs: Path | None = None, report: Repor
     return [ready[kernel] for kernel in kernels]
 
 
-def prepare(kernel: str = "6.12", *, report: Report | None = None) -> LabImage:
+def prepare(kernel: str = DEFAULT, *, report: Report | None = None) -> LabImage:
     """Build what a lab is started from unless its image exists: the image and, if possible, Level Zero.
 
     Args:
@@ -174,7 +174,7 @@ def find_level_zero() -> Path:
     return store.part(_part_name(LEVEL_ZERO)) / LOADER
 
 
-def find(kernel: str = "6.12") -> LabImage:
+def find(kernel: str = DEFAULT) -> LabImage:
     """Return the image of a kernel; its initramfs is rebuilt if its inputs have changed.
 
     Raises:
@@ -234,7 +234,10 @@ def urls(kernels: Sequence[str], *, level_zero: bool = False, modules: bool = Fa
     _check(kernels)
     groups = (*kernels, "busybox", "qemu", *((LEVEL_ZERO,) if level_zero else ()))
     if modules:
-        groups = tuple(dict.fromkeys((*groups, *(group for kernel in kernels for group in accelerator.groups(kernel)))))
+        requested = [kernel for kernel in kernels if kernel in accelerator.kernels()] or kernels
+        groups = tuple(
+            dict.fromkeys((*groups, *(group for kernel in requested for group in accelerator.groups(kernel))))
+        )
     return [pin.url for group in groups for pin in pins.group(group)]
 
 

@@ -13,6 +13,8 @@ from functools import cache
 from pathlib import Path
 
 KERNELS = ("6.12", "6.18", "7.2")
+DEFAULT = "7.2"
+"""The kernel of a lab that names none: the one that texts and recordings are about."""
 SUITE = "trixie"
 BACKPORTS = "trixie-backports"
 LEVEL_ZERO = "level-zero"

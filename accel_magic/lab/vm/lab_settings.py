@@ -12,6 +12,7 @@ from typing import Literal
 from accel_magic import own_python
 from accel_magic.errors import MachineError
 from accel_magic.lab import program_folder
+from accel_magic.lab.image.pins import DEFAULT
 from accel_magic.lab.level_zero import parts
 from accel_magic.lab.program_folder import compile_load
 
@@ -48,7 +49,7 @@ class Settings:
 
     """
 
-    kernel: str = "6.12"
+    kernel: str = DEFAULT
     share: tuple[Path, ...] = ()
     scheduler: Scheduler = "auto"
     driver_options: dict[str, str] = field(default_factory=dict)

@@ -37,7 +37,7 @@ RULES: Final[tuple[Rule[DrmData], ...]] = (
     Rule(
         "drm.jobs-timed-out",
         "problem",
-        "the scheduler gave up on a job {timeouts:,.0f} times",
+        "the scheduler gave up on a job {timeouts:time|times}",
         "A job ran for longer than its driver allows. The driver resets the ring or the device; the job's results are "
         "lost, and other jobs on the ring waited for all that time.",
         "Look in `dmesg` for the driver's report, and at the jobs with the status `timed out` in `t.gpu_jobs`. Split "
@@ -62,7 +62,7 @@ RULES: Final[tuple[Rule[DrmData], ...]] = (
     Rule(
         "drm.ring-full",
         "warning",
-        "ring {ring} had several jobs waiting while all others were idle, for {full_share:.0%} of the time",
+        "ring {ring} had several jobs waiting while all others were idle, for {full_share:share} of the time",
         "Work that could run at the same time was submitted to one ring.",
         "Spread the jobs over the rings, if they are of the same kind and the driver lets you choose: another queue, "
         "context or engine.",
@@ -75,7 +75,7 @@ RULES: Final[tuple[Rule[DrmData], ...]] = (
     Rule(
         "drm.dependencies-serialise",
         "warning",
-        "{blocked_share:.0%} of the jobs waited for a job on another ring, and the rings took turns",
+        "{blocked_share:share} of the jobs waited for a job on another ring, and the rings took turns",
         "Each ring was idle while another one worked, so using several rings gained nothing.",
         "Remove dependencies that are not needed, or make independent chains: `t.drm.dependencies` shows which job "
         "waited for which.",
@@ -88,7 +88,7 @@ RULES: Final[tuple[Rule[DrmData], ...]] = (
     Rule(
         "drm.fence-waits",
         "note",
-        "{call} waited for fences for {wait_share:.0%} of the traced time ({waits:,.0f} waits)",
+        "{call} waited for fences for {wait_share:share} of the traced time ({waits:,.0f} waits)",
         "The thread did nothing but wait for the device. That is where the program synchronizes with it.",
         "Wait later or less often: submit the next work before waiting for the last, or wait once for several jobs.",
         threshold=0.25,

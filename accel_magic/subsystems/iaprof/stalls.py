@@ -366,7 +366,7 @@ RULES: Final = (
     Rule(
         "iaprof.stall-dominates",
         "warning",
-        "{of_all_share:.0%} of the samples have one stall reason: {name}",
+        "{of_all_share:share} of the samples have one stall reason: {name}",
         "The sampled instruction {meaning}.",
         "{advice}",
         0.5,
@@ -378,8 +378,8 @@ RULES: Final = (
     Rule(
         "iaprof.kernel-dominates",
         "note",
-        "{of_all_share:.0%} of the samples are in {name}",
-        "{active_share:.0%} of its own samples are work; its most frequent stall: {stall}.",
+        "{of_all_share:share} of the samples are in {name}",
+        "{active_share:share} of its own samples are work; its most frequent stall: {stall}.",
         "Start with this kernel: all others together take less.",
         0.5,
         "of all samples",
@@ -390,9 +390,9 @@ RULES: Final = (
     Rule(
         "iaprof.instruction-dominates",
         "note",
-        "{of_all_share:.0%} of the samples are at {name}",
-        "This instruction waits; {stall_share:.0%} of its samples are {stall}. With sbid and dist_acc the cause is an "
-        "earlier instruction whose result it needs.",
+        "{of_all_share:share} of the samples are at {name}",
+        "This instruction waits; {stall_share:share} of its samples are {stall}. With sbid and dist_acc the cause is "
+        "an earlier instruction whose result it needs.",
         "Look up this offset in the kernel's assembly, and from there the instruction that produces its operands.",
         0.25,
         "of all samples",
@@ -403,7 +403,7 @@ RULES: Final = (
     Rule(
         "iaprof.gpu-idle",
         "warning",
-        "the GPU was busy {busy_share:.0%} of the time",
+        "the GPU was busy {busy_share:share} of the time",
         "Stalls only describe the time when kernels ran; most of the time none did.",
         "Look at the CPU first: the stacks that launch kernels, `%%flame --off-cpu`. Try larger batches.",
         0.5,
@@ -415,7 +415,7 @@ RULES: Final = (
     Rule(
         "iaprof.frequency-varies",
         "note",
-        "while busy, the GPU's frequency fell to {of_highest_share:.0%} of its maximum",
+        "while busy, the GPU's frequency fell to {of_highest_share:share} of its maximum",
         "Caused by power or temperature limits, or by a clock that was still ramping up: times measured at different "
         "frequencies are not comparable.",
         "Warm up first, and compare intervals with the same frequency.",
@@ -428,7 +428,7 @@ RULES: Final = (
     Rule(
         "iaprof.instructions-unread",
         "note",
-        "{of_all_share:.0%} of the samples are at instructions that iaprof could not decode",
+        "{of_all_share:share} of the samples are at instructions that iaprof could not decode",
         "iaprof did not get the code of these kernels, so their instructions have no names.",
         "Start iaprof before the kernels are compiled, and use the patched Level Zero runtime.",
         0.05,
@@ -440,7 +440,7 @@ RULES: Final = (
     Rule(
         "iaprof.kernels-unnamed",
         "note",
-        "{of_all_share:.0%} of the samples are in unnamed kernels",
+        "{of_all_share:share} of the samples are in unnamed kernels",
         "iaprof got no debug information for these kernels.",
         "Start iaprof before the kernels are compiled, and use the patched Level Zero runtime.",
         0.05,
@@ -452,7 +452,7 @@ RULES: Final = (
     Rule(
         "iaprof.launches-without-stack",
         "note",
-        "{of_all_share:.0%} of the samples have no usable CPU stack",
+        "{of_all_share:share} of the samples have no usable CPU stack",
         "The launching program or its libraries have no frame pointers, or no symbols.",
         "Build them with -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer; in Python 3.12 and later set "
         "PYTHONPERFSUPPORT=1.",

@@ -35,13 +35,13 @@ RULES: Final[tuple[Rule[OpenVinoData], ...]] = (
     Rule(
         "openvino.reorders",
         "warning",
-        "{reorders_share:.0%} of the inference time converts layouts or precisions ({layers:.0f} nodes)",
+        "{reorders_share:share} of a typical inference converts layouts or precisions ({layers:.0f} nodes)",
         "The plugin inserts these nodes where neighboring layers, or the model's inputs and outputs, disagree about "
         "the layout or precision of a tensor. They compute nothing.",
         "Set the input's layout and precision with `PrePostProcessor`, avoid operations that need a plain layout "
         "between convolutions (reshape, transpose), and compare `INFERENCE_PRECISION_HINT` f32 and bf16.",
         threshold=0.1,
-        unit="share of the time of all inferences",
+        unit="share of a typical inference (medians)",
         source="a tenth of an inference is the smallest gain that is worth a change to a model",
         check=checks.reorders,
         needs=Needs((INFERENCE, LAYER)),
@@ -49,11 +49,11 @@ RULES: Final[tuple[Rule[OpenVinoData], ...]] = (
     Rule(
         "openvino.layer-dominates",
         "note",
-        "one of {layers:.0f} layers takes {share:.0%} of the inference time: {name}",
+        "one of {layers:.0f} layers takes {share:share} of a typical inference: {name}",
         "Changes to other layers cannot make inferences much faster.",
         "Look at this layer first: its type, shape and precision, and its primitive in `t.openvino.layers`.",
         threshold=0.5,
-        unit="share of the time of all inferences",
+        unit="share of a typical inference (medians)",
         source="half: even if all other layers took no time, inferences would be at most twice as fast",
         check=checks.layer_dominates,
         needs=Needs((INFERENCE, LAYER)),
@@ -61,13 +61,14 @@ RULES: Final[tuple[Rule[OpenVinoData], ...]] = (
     Rule(
         "openvino.slow-implementation",
         "warning",
-        "{share:.0%} of the inference time is spent in {layers:layer|layers} with a reference implementation: {name}",
+        "{share:share} of a typical inference is spent in {layers:layer|layers} with a reference implementation: "
+        "{name}",
         "The plugin has no optimized code for their type, precision or layout, and uses plain loops or, for operations "
         "of extensions, their own code.",
         "Replace the operation by others that do the same, or change its precision; "
         "`t.openvino.layers['implementation']` shows what each layer uses.",
         threshold=0.1,
-        unit="share of the time of all inferences, in layers that take twice what their operations and bytes need",
+        unit="share of a typical inference (medians), in layers that take twice what their operations and bytes need",
         source="a tenth of an inference is the smallest gain that is worth a change to a model",
         check=checks.slow_implementation,
         needs=checks.lacks_implementations,
@@ -76,7 +77,7 @@ RULES: Final[tuple[Rule[OpenVinoData], ...]] = (
         "openvino.far-below-peak",
         "warning",
         "{name} ({type}) takes {p10_ns:time}, {ratio:.0f} times what its operations and bytes need; such layers take "
-        "{share:.0%} of the inference time",
+        "{share:share} of a typical inference",
         "Neither the processors nor the memory limit it: its implementation does not suit its shape, such as few "
         "channels or many tiny matrices.",
         "Express it by other operations or in another shape: several channels, one large product instead of many small "
@@ -92,12 +93,12 @@ RULES: Final[tuple[Rule[OpenVinoData], ...]] = (
     Rule(
         "openvino.single-precision",
         "note",
-        "{share:.0%} of the inference time computes in f32 ({layers:layer|layers}), and the processors have units for "
-        "{units}",
+        "{share:share} of a typical inference computes in f32 ({layers:layer|layers}), and the processors have units "
+        "for {units}",
         "The processors limit these layers, and compute several times as much with smaller numbers.",
         "{advice}",
         threshold=0.5,
-        unit="share of the time of all inferences, in layers that the processors limit and not the memory",
+        unit="share of a typical inference (medians), in layers that the processors limit and not the memory",
         source="half: with twice the speed in these layers, inferences take three quarters of the time at most",
         check=speed_checks.single_precision,
         needs=speed_checks.lacks_units,
@@ -132,7 +133,7 @@ RULES: Final[tuple[Rule[OpenVinoData], ...]] = (
     Rule(
         "openvino.small-layers",
         "warning",
-        "{outside_share:.0%} of the inference time passes between {layers:.0f} layers of {layer_ns:time}",
+        "{outside_share:share} of the inference time passes between {layers:.0f} layers of {layer_ns:time}",
         "The layers are so small that calling and scheduling them takes a considerable part of the time.",
         "{advice}",
         threshold=0.2,
@@ -145,7 +146,7 @@ RULES: Final[tuple[Rule[OpenVinoData], ...]] = (
     Rule(
         "openvino.outside-layers",
         "warning",
-        "{outside_share:.0%} of the inference time is outside of layers",
+        "{outside_share:share} of the inference time is outside of layers",
         "The plugin prepares layers for a new shape, copies inputs and outputs, or waits, around the layers.",
         "Use few fixed shapes (`model.reshape(...)`, padded inputs), and tensors that OpenVINO can use without a copy "
         "(`ov.Tensor(array, shared_memory=True)`, `infer(..., share_inputs=True)`).",
@@ -174,7 +175,7 @@ RULES: Final[tuple[Rule[OpenVinoData], ...]] = (
         "openvino.shapes-change",
         "warning",
         "{new:.0f} of {inferences:.0f} inferences of {model} had inputs of a new shape, which took {spent_ns:time} "
-        "more: {share:.0%} of the time of its inferences",
+        "more: {share:share} of the time of its inferences",
         "Layers are prepared again for each shape that was not seen before: memory, primitives, the code of kernels.",
         "Pad inputs to a few sizes, compile one model per size, or run each size once before users wait for it; "
         '`t.openvino.requests.groupby("shapes")["duration_ns"].median()` compares them.',
@@ -202,7 +203,7 @@ RULES: Final[tuple[Rule[OpenVinoData], ...]] = (
     Rule(
         "openvino.compiled-in-trace",
         "note",
-        "compiling models took {share:.0%} of the trace ({models:call|calls})",
+        "compiling models took {share:share} of the trace ({models:call|calls})",
         "Each start of the program pays this again, unless the compiled model is cached.",
         "Set `CACHE_DIR`, so that later starts load the compiled model; compile once, and keep the compiled model or "
         "the pipeline.",
@@ -228,7 +229,7 @@ RULES: Final[tuple[Rule[OpenVinoData], ...]] = (
         "openvino.stream-wait",
         "warning",
         "requests of {model} wait for a stream: {callers:.0f} at once, {streams:stream|streams}; "
-        "{queue_share:.0%} of their latency",
+        "{queue_share:share} of their latency",
         "Each stream runs one inference at a time; the others wait until it is free.",
         "{more} Have `OPTIMAL_NUMBER_OF_INFER_REQUESTS` requests in flight; if the latency of one matters more, send "
         "fewer at once.",
@@ -254,8 +255,8 @@ RULES: Final[tuple[Rule[OpenVinoData], ...]] = (
     Rule(
         "openvino.inputs-copied",
         "warning",
-        "{copy_share:.0%} of the time of calls of {model} copies or converts inputs and outputs, before and after the "
-        "inference",
+        "{copy_share:share} of the time of calls of {model} copies or converts inputs and outputs, before and after "
+        "the inference",
         "The Python API copies each input into a tensor of the request unless it may share the memory, and converts "
         "arrays of another type or layout.",
         "`infer(..., share_inputs=True, share_outputs=True)`, or call the compiled model itself, which shares inputs; "
@@ -283,7 +284,7 @@ RULES: Final[tuple[Rule[OpenVinoData], ...]] = (
     Rule(
         "openvino.decode-memory-bound",
         "note",
-        "each token of {model} reads {weights_gb:.2f} GB of weights, at {reached_gb:.1f} GB/s: {share:.0%} of what "
+        "each token of {model} reads {weights_gb:.2f} GB of weights, at {reached_gb:.1f} GB/s: {share:share} of what "
         "this machine's memory delivers",
         "Making one token at a time takes as long as reading the weights, however fast the processors are.",
         "Compress the weights (int8 or int4, `optimum-cli export openvino --weight-format int8`), serve several "
@@ -298,7 +299,8 @@ RULES: Final[tuple[Rule[OpenVinoData], ...]] = (
     Rule(
         "openvino.prompt-repeated",
         "warning",
-        "{repeated_share:.0%} of the prompts of {model} repeat the one before, and are computed again: {spent_ns:time}",
+        "{repeated_share:share} of the prompts of {model} repeat the one before, and are computed again: "
+        "{spent_ns:time}",
         "The pipeline was told to keep nothing of earlier prompts, so it computes their common beginning each time.",
         "Set `SchedulerConfig.enable_prefix_caching = True`, or leave out the `SchedulerConfig`; for conversations, "
         "pass a `ChatHistory`. Begin prompts with what they have in common.",
@@ -311,7 +313,7 @@ RULES: Final[tuple[Rule[OpenVinoData], ...]] = (
     Rule(
         "openvino.prefill-dominates",
         "note",
-        "prompts of {prompt:,.0f} tokens take {share:.0%} of the time of generations of {model}, which make "
+        "prompts of {prompt:,.0f} tokens take {share:share} of the time of generations of {model}, which make "
         "{generated:,.0f} tokens",
         "Making tokens faster cannot make answers much faster.",
         "Shorten the prompts: fewer examples, shorter documents, only the passages that matter; compute common "
@@ -326,7 +328,7 @@ RULES: Final[tuple[Rule[OpenVinoData], ...]] = (
     Rule(
         "openvino.detokenizer-per-token",
         "note",
-        "the detokenizer of {model} ran {runs:,.0f} times for {tokens:,.0f} tokens, {share:.0%} of the time",
+        "the detokenizer of {model} ran {runs:,.0f} times for {tokens:,.0f} tokens, {share:share} of the time",
         "A streamer that gets text has it made for each token, beside the model, on the same processors.",
         "Make text for several tokens at once: a `StreamerBase` of your own that decodes when a word or line ends; "
         "without a streamer, text is made once.",
@@ -341,7 +343,7 @@ RULES: Final[tuple[Rule[OpenVinoData], ...]] = (
         "openvino.prompt-lengths",
         "note",
         "new primitives were created in {generations:.0f} of {all_generations:.0f} generations of {model} after the "
-        "first: {share:.0%} of the time to their first tokens",
+        "first: {share:share} of the time to their first tokens",
         "Layers are prepared again for each length of a prompt that was not seen before.",
         "Pad prompts to a few lengths, or limit `SchedulerConfig.max_num_batched_tokens`, so that long prompts are "
         "computed in parts of equal size; run each length once before users wait for it.",
@@ -354,7 +356,7 @@ RULES: Final[tuple[Rule[OpenVinoData], ...]] = (
     Rule(
         "openvino.device-idle",
         "note",
-        "between two inferences, none runs for {idle_share:.0%} of the time",
+        "between two inferences, none runs for {idle_share:share} of the time",
         "The program waits for each result before it starts the next inference, and does other work in between.",
         "{overlap}",
         threshold=0.5,
@@ -393,7 +395,7 @@ RULES: Final[tuple[Rule[OpenVinoData], ...]] = (
     Rule(
         "openvino.npu-host-copies",
         "warning",
-        "{copy_share:.0%} of the host's time in inferences on the NPU passes before submitting and after waiting",
+        "{copy_share:share} of the host's time in inferences on the NPU passes before submitting and after waiting",
         "OpenVINO copies tensors that are in ordinary memory to and from memory of the NPU, on the host's CPU.",
         "Pass less, such as images as u8 that the NPU converts (`PrePostProcessor`), or create tensors in the NPU's "
         "memory once and fill them: `core.get_default_context('NPU').create_host_tensor(type, shape)`.",

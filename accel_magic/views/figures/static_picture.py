@@ -345,7 +345,7 @@ def _texts(marks: Marks, across: _Axis, down: _Axis) -> Iterator[dict[str, Any]]
     left, right = (across.pixels(marks.boxes[:, side]) for side in (0, 1))
     middle = down.pixels(marks.boxes[:, 2:].mean(axis=1))
     room = ((right - left - 4) / _WIDE).astype(np.int64)
-    for box in np.flatnonzero(room >= _SHORTEST):
+    for box in np.flatnonzero(room >= _SHORTEST).tolist():
         yield {"x": left[box] + 3, "y": middle[box] + 3.5, "text": shortened(marks.texts[box], int(room[box]))}
 
 

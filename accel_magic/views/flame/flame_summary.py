@@ -9,7 +9,7 @@ import numpy as np
 
 from accel_magic import terminal
 from accel_magic.analysis.flame.stacks import span_name
-from accel_magic.quantities import NOTHING, duration_text, exact_text, share_text
+from accel_magic.quantities import NOTHING, duration_text, exact_text, sentence_text, share_text
 from accel_magic.recording.flame_data import NOT_KNOWN
 from accel_magic.recording.profile import ThreadState
 from accel_magic.views.figures.bokehjs import has_kernel
@@ -83,7 +83,7 @@ def flame_headline(shown: FlameTables) -> tuple[Note, ...]:
     profile = shown.profile
     notes = [Note(duration_text(profile.duration_ns)), *_states(profile), *_sampling(shown)]
     notes += [Note(f"{exact_text(one.samples)} {one.name} samples", hint=one.hint) for one in shown.companions]
-    notes += [Note(f"{exact_text(lost.count)} {lost.why}", alarm=lost.kind != "left out") for lost in profile.lost]
+    notes += [Note(sentence_text(lost.count, lost.why), alarm=lost.kind != "left out") for lost in profile.lost]
     return tuple(notes) if profile.lost else (*notes, Note("0 lost", hint="every sample has a stack"))
 
 

@@ -9,7 +9,16 @@ import numpy as np
 from accel_magic import terminal
 from accel_magic.errors import ResultError
 from accel_magic.kernel.stacks.frames import Frame, FrameKind
-from accel_magic.quantities import NOTHING, count_text, counted_text, duration_text, exact_text, share_text, weight_text
+from accel_magic.quantities import (
+    NOTHING,
+    count_text,
+    counted_text,
+    duration_text,
+    exact_text,
+    sentence_text,
+    share_text,
+    weight_text,
+)
 from accel_magic.recording.profile import ThreadState, label
 from accel_magic.views.element import element_html
 from accel_magic.views.figures.bokehjs import figure_html, has_kernel, scripts
@@ -46,7 +55,7 @@ def profile_headline(profile: Profile) -> tuple[Note, ...]:
     notes += [*_weights(profile), Note(counted_text(len(np.unique(profile.samples.stack)), "stack"))]
     threads = len(np.unique(profile.samples.tid[profile.samples.tid != 0]))
     notes += [Note(counted_text(threads, "thread"))] if threads else []
-    notes += [Note(f"{exact_text(lost.count)} {lost.why}", alarm=True) for lost in profile.lost if lost.count]
+    notes += [Note(sentence_text(lost.count, lost.why), alarm=True) for lost in profile.lost if lost.count]
     notes += [] if any(lost.count for lost in profile.lost) else [Note("0 lost", hint="every sample has a stack")]
     if profile.others:
         notes.append(Note(f"event {profile.event} (1 of {1 + len(profile.others)})", hint=_about_others(profile)))

@@ -145,8 +145,8 @@ def test_two_runs_of_the_same_workload_rarely_show_a_confident_change(make_recor
 
     # Each interval is at 99 %: one in a hundred may be wrong, here with three standard errors to spare.
     for name in ("rate", "p50", "p99"):
-        assert table[f"{name}_confident"].mean() <= 0.02
-    assert table["confident"].mean() <= 0.045
+        assert table[f"{name}_significant"].mean() <= 0.02
+    assert table["significant"].mean() <= 0.045
 
 
 @pytest.mark.thorough  # takes long, or repeats at a large size what others test
@@ -161,19 +161,19 @@ def test_intervals_of_quantiles_have_their_nominal_coverage_and_not_much_more(ma
 
     held = (table["p50_ratio_low"] <= 1.3) & (table["p50_ratio_high"] >= 1.3)
     assert held.mean() >= 0.985
-    assert table["p50_confident"].mean() >= 0.95
+    assert table["p50_significant"].mean() >= 0.95
 
 
 def test_a_real_change_of_the_rate_is_confident_in_steady_traces_but_not_in_bursty_ones(make_recording):
     random = np.random.default_rng(3)
     slow, fast = (traced(make_recording, random.poisson(mean, 60)) for mean in (20, 30))
     row = fast.compare(slow).table.iloc[0]
-    assert row["rate_confident"]
+    assert row["rate_significant"]
     assert row["rate_ratio_low"] < 1.5 < row["rate_ratio_high"]
     assert row["rate_ratio_low"] > 1.2
 
     once, twice = ([0] * 30 + [600] + [0] * 29, [0] * 30 + [900] + [0] * 29)
-    assert not traced(make_recording, twice).compare(traced(make_recording, once)).table["confident"].any()
+    assert not traced(make_recording, twice).compare(traced(make_recording, once)).table["significant"].any()
 
 
 def test_the_interval_of_a_steady_rate_is_that_of_poisson_counts(make_recording):
@@ -190,16 +190,16 @@ def test_with_too_few_samples_a_rate_has_no_interval(make_recording):
     row = ours.compare(theirs).table.iloc[0]
 
     assert (row["rate_ratio_low"], row["rate_ratio_high"]) == (0, np.inf)
-    assert not row["rate_confident"]
+    assert not row["rate_significant"]
 
 
-def test_a_p99_of_few_calls_is_never_confident(make_recording):
+def test_a_p99_of_few_calls_is_never_significant(make_recording):
     ours, theirs = (traced(make_recording, [50] * 20, durations=[lasts] * 50) for lasts in (100_000, 1000))
     row = ours.compare(theirs).table.iloc[0]
 
-    assert row["p50_confident"]
+    assert row["p50_significant"]
     assert row["p99_ratio"] == pytest.approx(100, rel=0.07)
-    assert not row["p99_confident"]
+    assert not row["p99_significant"]
 
 
 def test_neighboring_buckets_are_not_a_change(make_recording):
@@ -208,11 +208,11 @@ def test_neighboring_buckets_are_not_a_change(make_recording):
     row = ours.compare(theirs).table.iloc[0]
 
     assert row["p50_ns"] != row["baseline_p50_ns"]
-    assert not row["p50_confident"]
+    assert not row["p50_significant"]
 
 
 def test_a_function_missing_from_one_trace_is_not_reported_as_changed(comparison):
-    assert not comparison.table.loc[(G, "g"), "confident"]
+    assert not comparison.table.loc[(G, "g"), "significant"]
     assert pd.isna(comparison.table.loc[(G, "g"), "rate_ratio_low"])
 
 
@@ -255,7 +255,7 @@ def test_families_add_up_the_drivers_functions_and_leave_out_others(drivers):
     assert table["baseline_share"].tolist() == [0.75, 0.25]
     assert table["rate"].tolist() == [1800.0, 200.0]
     assert table["rate_ratio"].tolist() == [3.0, 1.0]
-    assert table["confident"].tolist() == [True, False]
+    assert table["significant"].tolist() == [True, False]
 
 
 def test_traces_without_the_driver_have_no_families(comparison):
@@ -309,4 +309,4 @@ def test_traces_without_times_have_counts_and_no_confident_change(make_recording
 
     assert (row["hits"], row["baseline_hits"]) == (3000, 10)
     assert pd.isna(row["rate_ratio"])
-    assert not row["confident"]
+    assert not row["significant"]

@@ -40,15 +40,17 @@ def test_build_builds_and_describes_the_default_kernel(monkeypatch, capsys, made
     asked = []
     monkeypatch.setattr(image, "build_all", lambda *given, **options: asked.append((given, options["debs"])) or [made])
     assert run("build", "--no-level-zero") == 0
-    assert asked == [((("6.12",),), None)]
+    assert asked == [((("7.2",),), None)]
     assert capsys.readouterr().out == "6.12: 6.12.7+deb13-amd64, initramfs 7.1 MB, QEMU 11.1.3\n"
 
 
-def test_build_all_builds_every_kernel(monkeypatch):
+def test_build_all_builds_everything(monkeypatch, capsys):
     asked = []
     monkeypatch.setattr(image, "build_all", lambda kernels, **_: asked.append(kernels) or [])
+    monkeypatch.setattr(image, "build_accelerator", lambda kernel, **_: asked.append(kernel))
     assert run("build", "--all", "--no-level-zero") == 0
-    assert asked == [("6.12", "6.18", "7.2")]
+    assert asked == [("6.12", "6.18", "7.2"), "6.12", "7.2"]
+    assert capsys.readouterr().out.strip() == "accelerator: built for 6.12, 7.2; start with lab run --accelerator"
 
 
 def test_an_error_is_printed_with_its_fix_and_the_status_is_1(monkeypatch, capsys):

@@ -158,7 +158,7 @@ def test_lines_that_begin_with_a_hash_are_comments_except_stacks_of_a_task_with_
 
     assert profile.total == (3 + 4 + 5) * 1000
     assert {frame.name for frame in profile.frames} == {"main", "load", "#1", "run"}
-    assert profile.notes == ("4 lines that begin with # were skipped as comments",)
+    assert profile.notes == ("4 comments (lines that begin with #) were skipped",)
 
 
 def test_austins_weights_have_its_unit():

@@ -92,7 +92,7 @@ def test_lost_samples_and_lines_that_were_not_understood_are_reported(read):
     profile = read(MIXED)
 
     assert profile.lost == ((12, "samples lost, as reported by perf", "lost"),)
-    assert profile.notes == ("1 samples have no stack and count as the command's own", "1 lines were not understood")
+    assert profile.notes == ("1 sample without a stack, counted as the command's own", "1 line was not understood")
 
 
 def test_weights_of_several_events_have_their_units_and_are_not_added(read):

@@ -122,6 +122,19 @@ def provisioner_entries(name):
     return entry_points(group="jupyter_client.kernel_provisioners", name=name)
 
 
+def test_a_lab_that_cannot_be_built_names_the_kernel_that_plays_recordings(labs, tmp_path, monkeypatch):
+    def fail(kernel, *, report):
+        raise MachineError("cannot fetch", why="no network", fix="fetch 51 files:\n https://...", code="lab.no-apt")
+
+    monkeypatch.setattr(image, "prepare", fail)
+    with raises("lab.no-apt", MachineError) as error:
+        started(manager(), cwd=str(tmp_path))
+
+    assert "\n" not in error.value.fix
+    assert error.value.fix.startswith("choose the kernel Python 3 (ipykernel)")
+    assert error.value.fix.endswith("python -m accel_magic lab build --kernel 7.2")
+
+
 def test_the_kernel_listens_on_all_guest_addresses_at_the_ports_forwarded_from_the_loopback(labs, tmp_path):
     made = manager()
     seen = {}
@@ -226,7 +239,7 @@ def test_starting_a_kernel_raises_the_error_of_the_image_build(labs, monkeypatch
 
     monkeypatch.setattr(image, "prepare", build)
 
-    with raises("lab.apt-failed", MachineError, match="no packages\n  why: no network\n  fix: go online"):
+    with raises("lab.apt-failed", MachineError, match="no packages\n  why: no network\n  fix: choose the kernel"):
         started(manager(), cwd=str(tmp_path))
     assert labs.started == []
 

@@ -117,7 +117,7 @@ def test_notes_state_the_cost_and_the_sampling_interval():
     assert (profile.unit, profile.origin) == ("ns", "Python sampler at 100 Hz")
     # The test runner may have threads that `threading` does not know.
     assert [lost.why for lost in profile.lost if "unknown to Python's threading" not in lost.why] == []
-    assert re.fullmatch(r"the sampler used \d+\.\d% of a processor: \d+\.\d ms in \d+\.\d s", profile.notes[1])
+    assert re.fullmatch(r"the sampler used [\d.]+ % of a processor: [\d.]+ [mu]s in [\d.]+ m?s", profile.notes[1])
     assert "10.0 ms was requested" in profile.notes[2]
 
 

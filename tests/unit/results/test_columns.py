@@ -55,13 +55,13 @@ WITHOUT = {
     *("inside", "root", "job", "bo", "handle", "flags", "vpu_addr", "file", "context", "seqno", "job_id", "ctx_id"),
     *("engine", "cmdq_id", "code", "first_row", "last_row", "msg_type", "request_id", "instrumented", "in_poll"),
     *("generation", "token", "inference"),
-    *("begun_before", "confident", "retval", "page", "client", "on", "access"),
+    *("begun_before", "significant", "retval", "page", "client", "on", "access"),
     *(f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz"),
     # Parts of a whole, and how many times the baseline.
     *("share", "ratio"),
 }
 """Numbers without a unit. Add a name only if it is a count, an identifier, a share or a ratio."""
-NEUTRAL = re.compile(r"(^|_)(share|ratio|ratio_low|ratio_high|confident|registers|occupancy)(_before|_after)?$")
+NEUTRAL = re.compile(r"(^|_)(share|ratio|ratio_low|ratio_high|significant|registers|occupancy)(_before|_after)?$")
 PACKAGES = ("accel_magic.results", "accel_magic.result_bases", "accel_magic.analysis", "accel_magic.subsystems")
 USERS = ("maps", "history", "rings")
 """Tables whose columns are defined by a user's program."""

@@ -146,7 +146,7 @@ def test_a_launch_is_accelerator_time_under_the_line_that_made_it(maker, stacks_
 
     assert stacks_of(profile, ThreadState.ACCELERATOR) == {"python:<module> > gpu_kernel:matmul": 7 * MS}
     assert stacks_of(profile, ThreadState.CPU) == {PATH: 10 * MS}
-    assert any(note.startswith("1 launches have no accelerator time") for note in profile.notes)
+    assert any(note.startswith("1 launch has no accelerator time") for note in profile.notes)
     (frame,) = [frame for frame in profile.frames if frame.kind == FrameKind.GPU_KERNEL]
     assert frame.module == "simulated device"
 

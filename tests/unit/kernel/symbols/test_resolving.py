@@ -231,7 +231,7 @@ def test_an_ended_process_is_reported_unless_it_was_read_before(monkeypatch):
     child.communicate(b"\n")
 
     assert shown(resolve(stack, None), 1) == [resolving.GONE.name]
-    assert notes(resolve(stack, None))[-1].startswith("1 native stacks are from processes that ended")
+    assert notes(resolve(stack, None))[-1].startswith("1 native stack is from processes that ended")
     assert all(frame.module.endswith(".so.6") for frame in resolve(stack, None, seen).frames)
 
 

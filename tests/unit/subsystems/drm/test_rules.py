@@ -170,7 +170,7 @@ def test_long_fence_waits_are_reported_by_the_call_that_waited(story):
 
     found = finding(story, "fence-waits")
 
-    assert found.title.startswith("clFinish waited for fences for 45%")
+    assert found.title.startswith("clFinish waited for fences for 44.9 %")
     assert (found.evidence["waits"], found.evidence["wait_ns"]) == (2, 449_000)
 
 

@@ -292,12 +292,12 @@ def traced_network(width):
 baseline, t = traced_network(16), traced_network(256)
 compared = t.result.compare(baseline.result)
 row = compared.table.reset_index().set_index("function").loc["conv1"]
-finish(t, row=[int(row.hits), int(row.baseline_hits), float(row.p50_ratio), bool(row.p50_confident)],
+finish(t, row=[int(row.hits), int(row.baseline_hits), float(row.p50_ratio), bool(row.p50_significant)],
        line=compared.summary().splitlines()[0])
 """
     ).told
-    hits, baseline_hits, ratio, confident = told["row"]
-    assert (hits, baseline_hits, confident) == (60, 60, True)
+    hits, baseline_hits, ratio, significant = told["row"]
+    assert (hits, baseline_hits, significant) == (60, 60, True)
     assert ratio > 2
     assert re.match(r"m: p50 of inferences [\d.]+ \ws -> [\d.]+ \ws \([\d.]+x\), p99 .*, rate .*", told["line"])
 

@@ -59,7 +59,7 @@ def test_it_is_inline_small_and_dispatches_an_event():
 def test_a_figure_carries_its_data_and_a_placeholder_under_one_id(rich_recording):
     html = figure_html(TraceResult(rich_recording).figure("hits"))
 
-    [place] = re.findall(r'<div [^>]*data-accel-magic-figure="(\w+)"><img [^>]*><br>([^<]*)</div>', html)
+    [place] = re.findall(r'<div [^>]*data-accel-magic-figure="(\w+)"><img [^>]*/><div>([^<]*)</div></div>', html)
     [asked] = re.findall(r"""querySelectorAll\('\[data-accel-magic-figure="(\w+)"\]""", html)
     [item] = re.findall(r"const item = (.*);\n", html)
     assert place == (asked, PLACEHOLDER)

@@ -34,6 +34,9 @@ class Reader(html.parser.HTMLParser):
         self.open.append((tag, dict(attrs)))
         self.tags.append(tag)
 
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append(tag)
+
     def handle_endtag(self, tag):
         assert self.open.pop()[0] == tag
 
