@@ -10,6 +10,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := build/stamps
+# Root without any capability, with which nothing can be traced; other users have none.
+UNPRIVILEGED := $(shell [ "$$(id -u)" != 0 ] || echo setpriv --bounding-set=-all --inh-caps=-all)
 
 # BCC and clang are not on PyPI; Node.js, the C compiler, bpftrace and the browser are only for the tests.
 DEMO_PACKAGES := python3-bpfcc clang-19
@@ -32,6 +34,7 @@ help:
 	@echo 'make bench          run benchmarks, compared with bpftrace and BCC (as root)'
 	@echo 'make notebooks      run all notebooks headless, output in build/notebooks'
 	@echo 'make recordings     record notebooks/recordings again (as root)'
+	@echo 'make docs           build the documentation'"'"'s site in build/site'
 	@echo 'make screenshots    run the browser tests and update docs/images'
 	@echo 'make clean          remove build/ and .venv/'
 
@@ -95,6 +98,13 @@ recordings: $(STAMPS)/demo
 	@$(BIN)/python -m accel_magic lab build --kernel 7.2 --accelerator
 	@for name in npu_tutorial npu_faults drivers; do $(BIN)/python tools/record.py --lab 7.2 notebooks/$$name.ipynb notebooks/recordings; done
 
+# Notebooks without any capability: they play their recordings.
+docs: $(STAMPS)/docs
+	@$(UNPRIVILEGED) $(BIN)/python tools/run_notebook.py --recordings notebooks/*.ipynb build/notebooks-played
+	@$(BIN)/python tools/site_source.py build/site-source --notebooks build/notebooks-played
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --config-file tools/site.yml
+	@echo 'build/site/index.html'
+
 screenshots: $(STAMPS)/dev
 	@tools/packages $(TEST_PACKAGES)
 	@tools/tracefs
@@ -106,6 +116,6 @@ clean:
 	rm -rf build $(VENV)
 
 # One environment for both; a stamp file per dependency group, updated when they change.
-$(STAMPS)/demo $(STAMPS)/dev $(STAMPS)/models: pyproject.toml tools/venv
+$(STAMPS)/demo $(STAMPS)/dev $(STAMPS)/docs $(STAMPS)/models: pyproject.toml tools/venv
 	@PYTHON='$(PYTHON)' tools/venv $(VENV) $(@F)
 	@mkdir -p $(STAMPS) && touch $@

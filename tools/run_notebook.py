@@ -44,7 +44,7 @@ def kernel_of(notebook: nbformat.NotebookNode) -> str:
     return LAB
 
 
-def run(path: Path, folder: Path) -> bool:
+def run(path: Path, folder: Path, *, recordings: bool) -> bool:
     """Run one notebook in its own folder, with a line of progress per code cell; False if a cell raised."""
     notebook = nbformat.read(path, as_version=4)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
@@ -57,7 +57,7 @@ def run(path: Path, folder: Path) -> bool:
 
     client = NotebookClient(
         notebook,
-        kernel_name=kernel_of(notebook),
+        kernel_name=ORDINARY if recordings else kernel_of(notebook),
         extra_arguments=QUIET,
         timeout=CELL_TIMEOUT_S,
         resources={"metadata": {"path": str(path.parent)}},
@@ -100,8 +100,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("notebooks", nargs="+", type=Path)
     parser.add_argument("folder", type=Path)
+    parser.add_argument(
+        "--recordings", action="store_true", help="without the lab: its notebooks play their recordings"
+    )
     arguments = parser.parse_args()
-    failed = [path for path in arguments.notebooks if not run(path, arguments.folder)]
+    failed = [path for path in arguments.notebooks if not run(path, arguments.folder, recordings=arguments.recordings)]
     return int(bool(failed))
 
 

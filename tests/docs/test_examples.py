@@ -10,7 +10,9 @@ from accel_magic.errors import MachineError
 from accel_magic.kernel.features import require_tracing
 from tests.support.paths import ROOT
 
-PAGES = sorted(page for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")) if "```ipython" in page.read_text())
+PAGES = sorted(
+    page for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")) if "```ipython" in page.read_text()
+)
 
 
 @pytest.fixture

@@ -46,7 +46,7 @@ GRAMMAR = re.compile(r"\[|\w\|\w|(?:COMMAND|broker install)$")
 
 
 def pages():
-    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
         yield path.name, path.read_text()
     for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
         cells = json.loads(path.read_text())["cells"]

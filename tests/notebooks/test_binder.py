@@ -108,6 +108,7 @@ def test_the_recipe_of_the_container_installs_what_there_is():
 
 
 @pytest.mark.thorough
+@pytest.mark.timeout(1800)
 def test_in_a_new_environment_every_notebook_plays_without_any_capability(tmp_path):
     """The whole way: what `environment.yml` lists, `postBuild`, and each notebook with the kernel that it names."""
     folder = tmp_path / "environment"

@@ -6,32 +6,13 @@ from collections import Counter
 
 import pytest
 
-from accel_magic import subsystems
-from accel_magic.analysis import policies, scheduling
-from accel_magic.analysis.gpu.host_checks import API_RULES
 from accel_magic.findings import SEVERITIES
-from accel_magic.gpu.verifier import blocks, budget, findings, simt
-from accel_magic.gpu_tools import TOOLS
-from accel_magic.policies.lints import LINTS
-from accel_magic.subsystems import unclaimed
+from accel_magic.gpu.verifier import budget
 from tests.support.paths import ROOT
 from tests.support.sources import walked
 from tests.unit.test_error_codes import FORM, MODULES, all_codes
+from tools.site_source import RULES, VERIFIER_RULES
 
-RULES = (
-    *(rule for subsystem in subsystems.registered().values() for rule in subsystem.rules()),
-    *unclaimed.RULES,
-    *(rule for tool in TOOLS.values() for rule in tool.rules),
-    *API_RULES,
-    *policies.RULES,
-    *scheduling.RULES,
-    *LINTS,
-)
-VERIFIER_RULES = (
-    *findings.RULES.values(),
-    *simt.RULES.values(),
-    *(budget.INSTRUCTIONS, budget.STACK, budget.MEMORY, blocks.THREAD_HELPER),
-)
 PAGES = {
     "npu": "npu-findings.md",
     "drm": "drivers.md",
