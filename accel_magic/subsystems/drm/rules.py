@@ -37,7 +37,7 @@ RULES: Final[tuple[Rule[DrmData], ...]] = (
     Rule(
         "drm.jobs-timed-out",
         "problem",
-        "the scheduler gave up on a job {timeouts:,.0f} times",
+        "the scheduler gave up on a job {timeouts:time|times}",
         "A job ran for longer than its driver allows. The driver resets the ring or the device; the job's results are "
         "lost, and other jobs on the ring waited for all that time.",
         "Look in `dmesg` for the driver's report, and at the jobs with the status `timed out` in `t.gpu_jobs`. Split "
