@@ -264,6 +264,8 @@ def test_the_tutorials_change_removes_its_finding_and_makes_jobs_faster_in_recor
     in_flight, per_second = (numbers(busy, name) for name in ("jobs in flight", "jobs/s"))
     assert in_flight[0] < 1 < in_flight[1]
     assert per_second[1] > 1.2 * per_second[0]
+    significant = re.findall(r"^npu:\w+ +(\w+) .*[^-]$", replayed(TUTORIAL, "overlapped.compare"), re.MULTILINE)
+    assert significant == ["ivpu_bo_wait_ioctl"]
 
 
 def test_the_scheduler_starts_jobs_in_the_order_that_the_text_describes_in_recordings(replayed):
@@ -319,6 +321,9 @@ def test_the_quickstart_needs_no_privilege_to_play_its_recordings(tmp_path):
     frequent = [name for name, calls in per_inference if float(calls) >= 1]
     assert len(frequent) >= 3
     assert all(f"`{name}`" in text for name in frequent)
+    compared = shown(notebook, "t.compare(single)")
+    _rate, p50 = re.search(r"InferRequest::infer\(\) .*?([\d.]+)x .*?([\d.]+)x ", compared).groups()
+    assert 1 < float(p50) < 64, "a batch of 64 takes longer, but not 64 times as long"
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
