@@ -1,5 +1,6 @@
 """Runs the code blocks of each documentation page in one IPython shell, from top to bottom."""
 
+import ast
 import os
 import re
 
@@ -13,6 +14,10 @@ from tests.support.paths import ROOT
 PAGES = sorted(
     page for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")) if "```ipython" in page.read_text()
 )
+
+
+def blocks_of(page):
+    return re.findall(r"^```ipython\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture
@@ -32,9 +37,15 @@ def test_every_example_of_the_page_runs(shell, page):
         if os.environ.get("ACCEL_MAGIC_REQUIRE_LIVE") == "1":
             raise
         pytest.skip(str(error))
-    blocks = re.findall(r"^```ipython\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+    for block in blocks_of(page):
+        outcome = shell.run_cell(block)
+        assert outcome.success, f"{page.name}:\n{block}\n{outcome.error_in_exec or outcome.error_before_exec}"
+
+
+def test_each_block_of_the_readme_shows_all_its_values():
+    """A cell shows the value of its last expression only."""
+    blocks = [block for block in blocks_of(ROOT / "README.md") if not block.startswith("%")]
     assert blocks
 
     for block in blocks:
-        outcome = shell.run_cell(block)
-        assert outcome.success, f"{page.name}:\n{block}\n{outcome.error_in_exec or outcome.error_before_exec}"
+        assert sum(isinstance(statement, ast.Expr) for statement in ast.parse(block).body) <= 1, block

@@ -125,7 +125,7 @@ RULES: Final[tuple[Rule[NpuData], ...]] = (
         "driver resets the engine or the whole NPU; jobs queued behind it are lost or restarted.",
         "Find the job by its process and time. Look at `dmesg` and the driver's core dump, and try the same model with "
         "another compiler or firmware version.",
-        source="the driver's own timeout (`tdr_timeout_ms`, 2 s unless it was changed)",
+        source="the driver's own timeout (`tdr_timeout_ms`, 2 s by default)",
         check=jobs.job_hung,
         needs=_timed(("ivpu_job_timeout_work", "ivpu_bo_wait_ioctl")),
     ),
@@ -137,7 +137,7 @@ RULES: Final[tuple[Rule[NpuData], ...]] = (
         "the job was done, and its message or interrupt was lost.",
         "Look at `dmesg`. Compare the NPU's interrupts in /proc/interrupts with the jobs, and try another firmware "
         "version.",
-        source="the driver's own timeout (`tdr_timeout_ms`, 2 s unless it was changed), or the program's",
+        source="the driver's own timeout (`tdr_timeout_ms`, 2 s by default), or the program's",
         check=jobs.completion_lost,
         needs=_timed(("ivpu_job_timeout_work", "ivpu_bo_wait_ioctl")),
     ),
@@ -148,7 +148,7 @@ RULES: Final[tuple[Rule[NpuData], ...]] = (
         "The driver or the program stopped waiting. This trace does not show whether the job hung, its completion was "
         "lost, or it just takes that long.",
         "Trace all of `npu`, for longer than the driver's timeout of 2 s: the driver's checks then show the cause.",
-        source="the driver's own timeout (`tdr_timeout_ms`, 2 s unless it was changed), or the program's",
+        source="the driver's own timeout (`tdr_timeout_ms`, 2 s by default), or the program's",
         check=jobs.job_timeout,
         needs=_timed(("ivpu_job_timeout_work", "ivpu_bo_wait_ioctl")),
     ),

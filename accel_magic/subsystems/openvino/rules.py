@@ -41,7 +41,7 @@ RULES: Final[tuple[Rule[OpenVinoData], ...]] = (
         "Set the input's layout and precision with `PrePostProcessor`, avoid operations that need a plain layout "
         "between convolutions (reshape, transpose), and compare `INFERENCE_PRECISION_HINT` f32 and bf16.",
         threshold=0.1,
-        unit="share of a typical inference (medians)",
+        unit="share of a typical inference, by the medians of its layers",
         source="a tenth of an inference is the smallest gain that is worth a change to a model",
         check=checks.reorders,
         needs=Needs((INFERENCE, LAYER)),
@@ -53,7 +53,7 @@ RULES: Final[tuple[Rule[OpenVinoData], ...]] = (
         "Changes to other layers cannot make inferences much faster.",
         "Look at this layer first: its type, shape and precision, and its primitive in `t.openvino.layers`.",
         threshold=0.5,
-        unit="share of a typical inference (medians)",
+        unit="share of a typical inference, by the medians of its layers",
         source="half: even if all other layers took no time, inferences would be at most twice as fast",
         check=checks.layer_dominates,
         needs=Needs((INFERENCE, LAYER)),
@@ -68,7 +68,8 @@ RULES: Final[tuple[Rule[OpenVinoData], ...]] = (
         "Replace the operation by others that do the same, or change its precision; "
         "`t.openvino.layers['implementation']` shows what each layer uses.",
         threshold=0.1,
-        unit="share of a typical inference (medians), in layers that take twice what their operations and bytes need",
+        unit="share of a typical inference, by the medians of its layers, in those that take twice what their "
+        "operations and bytes need",
         source="a tenth of an inference is the smallest gain that is worth a change to a model",
         check=checks.slow_implementation,
         needs=checks.lacks_implementations,
@@ -98,7 +99,8 @@ RULES: Final[tuple[Rule[OpenVinoData], ...]] = (
         "The processors limit these layers, and compute several times as much with smaller numbers.",
         "{advice}",
         threshold=0.5,
-        unit="share of a typical inference (medians), in layers that the processors limit and not the memory",
+        unit="share of a typical inference, by the medians of its layers, in those that the processors limit and not "
+        "the memory",
         source="half: with twice the speed in these layers, inferences take three quarters of the time at most",
         check=speed_checks.single_precision,
         needs=speed_checks.lacks_units,
