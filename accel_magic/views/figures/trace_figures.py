@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from bokeh.models import ColumnDataSource, FixedTicker, HBar, Line, Quad
@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 
 TOP_BARS, TOP_LINES = 20, len(PALETTE)
 RATE_STEPS = 100
+_NOTHING_FIRED: Final = {
+    "why": "none of the probes fired",
+    "fix": "trace code that calls what they trace; --scope all counts all processes",
+}
 EVENTS_TO_BIN = 200_000
 """With more events, the rate figure uses the counter samples: decoding events must not delay the end of a cell."""
 
@@ -49,7 +53,7 @@ def hits(recording: Recording) -> Plot:
     fired = [point for point in _by_hits(recording) if recording.hits[point]]
     order = fired[:TOP_BARS]
     if not order:
-        raise ResultError("no hits to draw", why="none of the probes fired", code="result.empty-figure")
+        raise ResultError("no hits to draw", **_NOTHING_FIRED, code="result.empty-figure")
     labels = tuple(distinct(point_labels(recording.plan)))
     counts = [int(recording.hits[point]) for point in order]
     names = [labels[point] for point in order]
@@ -98,7 +102,7 @@ def latency(recording: Recording) -> Plot:
         raise ResultError(
             "no latencies to draw",
             why="no measured call ended" if points else "no probe measures a latency",
-            fix="" if points else "trace with latency:SPEC",
+            fix="trace until a measured call has returned" if points else "trace with latency:SPEC",
             code="result.empty-figure",
         )
     labels = tuple(distinct(point_labels(recording.plan)))
@@ -154,7 +158,7 @@ def rate(recording: Recording) -> Plot:
     """
     order = [point for point in _by_hits(recording) if recording.hits[point]][:TOP_LINES]
     if not order:
-        raise ResultError("no rates to draw", why="none of the probes fired", code="result.empty-figure")
+        raise ResultError("no rates to draw", **_NOTHING_FIRED, code="result.empty-figure")
     check_timed(recording, "rates")
     few = recording.event_count <= EVENTS_TO_BIN
     step = max(math.ceil(recording.duration_ns / RATE_STEPS), 1)
