@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -147,6 +148,13 @@ def _not_compiled(program: CProgram, why: str) -> MachineError:
 
 
 def _compiler(program: CProgram, requested: str | None) -> str:
+    if sys.platform != "linux":
+        raise MachineError(
+            f"cannot compile {program.name}",
+            why="it uses Linux's own calls",
+            fix="use a machine with Linux",
+            code="native.not-compiled",
+        )
     names = (requested,) if requested else (os.environ.get("CC", ""), *_NAMES, *_numbered())
     found = next((path for path in map(shutil.which, filter(None, names)) if path), None)
     if found is None:

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import atexit
 import errno
-import grp
 import hashlib
 import os
-import pwd
 import stat
 from functools import cache as remember
 from pathlib import Path
@@ -212,6 +210,9 @@ def _has_acl(place: Path) -> bool:
 @remember
 def _own_group(user: int) -> int | None:
     """Return the user's private group, which many distributions create for each user; None without one."""
+    import grp
+    import pwd
+
     try:
         entry = pwd.getpwuid(user)
         group = grp.getgrgid(entry.pw_gid)

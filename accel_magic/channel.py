@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import resource
 import select
 import signal
 import socket
@@ -119,6 +118,8 @@ def start_process(
                 fix="make sure that this user may run it and that the process limit is not reached (ulimit -u)",
                 code="helper.not-started",
             ) from None
+    import resource
+
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(OSError):  # it holds the descriptors of all traces, so it gets the hard limit
         resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (most, most))

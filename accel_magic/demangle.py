@@ -23,6 +23,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from accel_magic import forks
 from accel_magic.channel import pipes
 
 if TYPE_CHECKING:
@@ -175,9 +176,12 @@ def _that_fit(symbols: Sequence[str]) -> int:
 def _ask(symbols: Sequence[str]) -> list[str]:
     """Demangle the symbols of one request, in order; "" for a text that is not a symbol.
 
-    If a symbol killed the process, the list ends with "" for it. If no process can be started, all names are "".
+    If a symbol killed the process, the list ends with "" for it. If no process can be started, as on systems without
+    the GNU C++ library, all names are "".
     """
     global _helper, _killed  # noqa: PLW0603 - one for the life of this process
+    if sys.platform != "linux":
+        return [""] * len(symbols)
     try:
         if _helper is None or _helper.poll() is not None:
             end()
@@ -245,7 +249,7 @@ def _forget_in_child() -> None:
 
 
 atexit.register(end)
-os.register_at_fork(after_in_child=_forget_in_child)
+forks.in_child(_forget_in_child)
 
 
 def _without_tails(name: str) -> str:

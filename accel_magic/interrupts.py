@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     Handler: TypeAlias = Callable[[int, FrameType | None], Any]
 
 T = TypeVar("T")
-_SIGNALS: Final = tuple(int(number) for number in signal.valid_signals() if number < signal.SIGRTMIN)
+_REALTIME: Final = getattr(signal, "SIGRTMIN", signal.NSIG)
+_SIGNALS: Final = tuple(int(number) for number in signal.valid_signals() if number < _REALTIME)
 """Without real-time signals: programs that use them have handlers that do not raise."""
 
 

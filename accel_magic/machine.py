@@ -69,11 +69,11 @@ def accelerators(root: Path = Path("/")) -> list[str]:
 @cache
 def _fixed() -> dict[str, str]:
     return {
-        "kernel": os.uname().release,
+        "kernel": platform.release(),
         "os": _os_name(),
         "cpu": _cpu_model(Path("/proc/cpuinfo")),
         "cpus": str(os.cpu_count() or 1),
-        "host": os.uname().nodename or "unknown",
+        "host": platform.node() or "unknown",
         "python": platform.python_version(),
         "accel_magic": __version__,
     }
@@ -95,7 +95,7 @@ def _cpu_model(cpuinfo: Path) -> str:
                     return value.strip()
     except OSError:
         pass
-    return os.uname().machine
+    return platform.machine()
 
 
 def _accel(root: Path) -> dict[str, str]:

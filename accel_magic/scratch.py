@@ -3,26 +3,30 @@
 Each user of a folder holds a shared lock on it, which the kernel drops when the last process with that descriptor ends:
 a folder whose lock is free is unused, whichever container created it. Other kernels may not see the lock (the lab's
 guest sees this machine's files), so the name contains the kernel's boot id, and other kernels leave the folder alone.
+Elsewhere than on Linux, folders are not locked, and a killed process leaves them behind.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import secrets
+import shutil
 import stat
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from accel_magic.directories import flags
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
-_PLACE: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_PLACE: Final = flags("PATH", "DIRECTORY", "NOFOLLOW", "CLOEXEC")
+_FLAGS: Final = flags("RDONLY", "DIRECTORY", "NOFOLLOW", "CLOEXEC")
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,8 @@ class Scratch:
 
     Attributes:
         path: Path of the folder.
-        lock: Descriptor that keeps the folder. A child process that inherits it (`pass_fds`) keeps the folder too.
+        lock: Descriptor that keeps the folder. A child process that inherits it (`pass_fds`) keeps the folder too. -1
+            where folders are not locked.
 
     """
 
@@ -40,6 +45,9 @@ class Scratch:
 
     def remove(self) -> None:
         """Remove the folder and its contents; call once only."""
+        if self.lock < 0:
+            shutil.rmtree(self.path, ignore_errors=True)
+            return
         remove_tree(self.path)
         os.close(self.lock)
 
@@ -54,6 +62,10 @@ def make(purpose: str) -> Scratch:
         OSError: The disk is full, or there is no folder for temporary files.
 
     """
+    if sys.platform != "linux":
+        return Scratch(Path(tempfile.mkdtemp(prefix=f"accel_magic-{purpose}-")), -1)
+    import fcntl
+
     sweep()
     while True:
         path = Path(tempfile.mkdtemp(prefix=f"accel_magic-{purpose}-{_boot()}-"))
@@ -68,6 +80,8 @@ def make(purpose: str) -> Scratch:
 
 def hold(path: Path) -> Scratch:
     """Keep a folder that another process of this user made, and still keeps. Raises OSError: there is none."""
+    import fcntl
+
     lock = os.open(path, _FLAGS)
     with contextlib.suppress(OSError):
         fcntl.flock(lock, fcntl.LOCK_SH)
@@ -154,6 +168,8 @@ def _boot() -> str:
 
 
 def _remove_abandoned(path: Path) -> None:
+    import fcntl
+
     try:
         lock = os.open(path, _FLAGS)
     except OSError:  # gone, or something else

@@ -14,7 +14,10 @@ class CollectorHook(BuildHookInterface):  # type: ignore[misc]
     """Called for wheels, including editable ones."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002 - hatchling's
-        """Build the ITT collector and the library of steps, and mark the wheel as one for this platform."""
+        """Build the ITT collector and the library of steps, and mark the wheel as one for this platform.
+
+        Where one of them cannot be built, the wheel has neither, and is one for all platforms.
+        """
         if self.target_name != "wheel":
             return
         sys.path.insert(0, self.root)
@@ -23,17 +26,18 @@ class CollectorHook(BuildHookInterface):  # type: ignore[misc]
         from accel_magic.itt import collector
         from accel_magic.steps import library
 
-        for built, program in (
-            (Path("accel_magic", "itt", collector.SHIPPED), collector.program()),
-            (Path("accel_magic", "steps", library.NAME), library.program()),
-        ):
-            target = Path(self.root, built)
-            try:
-                c_programs.build(program, target)
-            except MachineError as error:
-                target.unlink(missing_ok=True)
-                self.app.display_warning(str(error))
-                return
-            build_data["artifacts"].append(f"/{built}")
+        programs = {
+            Path("accel_magic", "itt", collector.SHIPPED): collector.program(),
+            Path("accel_magic", "steps", library.NAME): library.program(),
+        }
+        try:
+            for built, program in programs.items():
+                c_programs.build(program, Path(self.root, built))
+        except MachineError as error:
+            for built in programs:
+                Path(self.root, built).unlink(missing_ok=True)
+            self.app.display_warning(str(error))
+            return
+        build_data["artifacts"] += [f"/{built.as_posix()}" for built in programs]
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"

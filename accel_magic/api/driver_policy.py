@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from accel_magic.api.block import Block
 from accel_magic.errors import ProbeError
 from accel_magic.interrupts import uninterrupted
+from accel_magic.kernel import features
 from accel_magic.policies import driver
 from accel_magic.policies.driver_engine import DriverRun, OnDriver
 from accel_magic.policies.policy import load
@@ -79,6 +80,7 @@ class DriverPolicy(Block["DriverResult", _Attached]):
             MachineError: There is no driver with gpu_ext, or it is not the one that the policy was compiled for.
 
         """
+        features.require_linux()
         self._prepared = self._checked()
 
     def _checked(self) -> _Prepared:

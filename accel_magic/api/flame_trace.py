@@ -120,6 +120,7 @@ class FlameTrace(Block["FlameResult | SampledResult", _Attached]):
 
     def _found(self) -> _Prepared:
         """Match and find, as `prepare`."""
+        features.require_linux()
         prepared = _Prepared(None, self._launches_found(), self._companions_found())
         if self.options.sampler == "thread":
             return prepared

@@ -27,6 +27,7 @@ from accel_magic.gpu.maps.map_history import History
 from accel_magic.gpu.maps.shared_memory import allocate_all
 from accel_magic.gpu_tools import TOOLS
 from accel_magic.interrupts import uninterrupted
+from accel_magic.kernel import features
 from accel_magic.kernel.attach.function_bindings import parse_bindings
 from accel_magic.kernel.own_threads import at_work
 from accel_magic.subsystems.host_api.host_trace import HostTrace
@@ -167,6 +168,7 @@ class GpuTrace(Block["GpuResult", _Attached]):
             MachineError: clang, a package of the GPU extra, or the device is missing.
 
         """
+        features.require_linux()
         self.device  # noqa: B018 - report a missing device before compiling anything
         found = self._load(refuse=True)
         programs.require_device(found, self.device)

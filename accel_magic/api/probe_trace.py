@@ -9,6 +9,7 @@ from accel_magic.api.observations import SubsystemObservers
 from accel_magic.engine import session
 from accel_magic.errors import RecordingError
 from accel_magic.interrupts import uninterrupted
+from accel_magic.kernel import features
 from accel_magic.recording import result_files
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class Trace(Block["TraceResult", "Attached"]):
 
     def prepare(self) -> Plan:
         """Match the probes. Raises ProbeError or MachineError; nothing is attached yet."""
+        features.require_linux()
         self._plan = self.options.plan(self.probes, self._pid, unlimited=self._streamed)
         if self._streamed and self._plan.task_points:  # their points are known at the end: the dataset is written then
             self._plan = self.options.plan(self.probes, self._pid)

@@ -99,6 +99,7 @@ class ProgramTrace(Block["ProgramResult", _Attached]):
 
     def _compile(self) -> UserProgram:
         """Compile the program, as `prepare`."""
+        features.require_linux()
         user_program.read_source(self.path)  # report a wrong file name before anything missing on the machine
         if broker_socket.needed():
             raise ProbeError(

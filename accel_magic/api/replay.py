@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -24,8 +26,10 @@ from accel_magic.kernel.attachment import HEAD, PayloadItem, PointLayout, Record
 from accel_magic.kernel.own_threads import at_work
 from accel_magic.recording import container, gpu_store
 from accel_magic.recording.live_samples import LiveFeed
+from accel_magic.recording.local_playback import LocalPlayback
 from accel_magic.recording.reader import reader_client
 from accel_magic.recording.reader.reader_messages import Playback, PlayedRing
+from accel_magic.recording.reader.sources import Played
 from accel_magic.recording.recording import (
     CounterSamples,
     EventColumn,
@@ -45,6 +49,7 @@ if TYPE_CHECKING:
     from accel_magic.engine.trace_kinds import Kind
     from accel_magic.probes.plan import Plan
     from accel_magic.recording.gpu_data import GpuRecording
+    from accel_magic.recording.live_samples import LiveSample
     from accel_magic.recording.reader.reader_client import Prepared
     from accel_magic.result_bases.base import Result
     from accel_magic.results.cluster_result import ClusterResult
@@ -117,10 +122,24 @@ _LAYOUT = RecordLayout(
 
 @dataclass(frozen=True)
 class _Playing:
-    """The reader's side of a replay, and the thread that forwards live samples, if they are shown."""
+    """What plays a recording, and the thread that shows live samples, if they are shown.
 
-    reading: Prepared
-    feed: LiveFeed | None
+    Attributes:
+        reading: The reader's side; None on systems that have no reader.
+        local: What plays it in this process there.
+        feed: The thread.
+
+    """
+
+    reading: Prepared | None = None
+    local: LocalPlayback | None = None
+    feed: LiveFeed | Feed[LiveSample] | None = None
+
+    def go(self, start_ns: int) -> None:
+        """Start; `start_ns` is on CLOCK_MONOTONIC."""
+        for playing in (self.reading, self.local):
+            if playing is not None:
+                playing.go(start_ns)
 
 
 class Replay(Player[Recording, "TraceResult | FlameResult", _Playing]):
@@ -162,6 +181,21 @@ class Replay(Player[Recording, "TraceResult | FlameResult", _Playing]):
         return self.recording.plan
 
     def _attach(self, show: Show | None) -> _Playing:
+        return self._in_reader(show) if sys.platform == "linux" else self._in_this_process(show)
+
+    def _in_this_process(self, show: Show | None) -> _Playing:
+        recording, feed = self.recording, None
+        local = LocalPlayback(
+            _played(recording, self._speed), [point.function for point in recording.plan.latency_points]
+        )
+        with uninterrupted():
+            if show is not None:
+                feed = Feed(local.sample, show)
+                self._undo.callback(feed.stop)
+                feed.start()
+        return _Playing(local=local, feed=feed)
+
+    def _in_reader(self, show: Show | None) -> _Playing:
         feed = None
         with uninterrupted():
             if show is not None:
@@ -170,7 +204,7 @@ class Replay(Player[Recording, "TraceResult | FlameResult", _Playing]):
                 feed.start()
             reading = self._handed_over(feed)
             self._undo.callback(reading.drop)
-        return _Playing(reading, feed)
+        return _Playing(reading, feed=feed)
 
     def _handed_over(self, feed: LiveFeed | None) -> Prepared:
         recording = self.recording
@@ -198,24 +232,26 @@ class Replay(Player[Recording, "TraceResult | FlameResult", _Playing]):
         """Start the replay."""
         super().go()
         with uninterrupted():  # a truncated message would end the reader process
-            self.attached.reading.go(self.start_ns)
+            self.attached.go(self.start_ns)
 
     def _finish(self, attached: _Playing, outcome: Outcome, value: object) -> TraceResult | FlameResult:
         end_ns = time.monotonic_ns()
         played_ns = int((end_ns - self.start_ns) * self._speed)
         if attached.feed is not None:
             attached.feed.stop()
-        try:
-            read = attached.reading.stop(self.start_ns, end_ns)
-        except MachineError:  # the reader died; nothing is lost, because the recording is here
-            released_ns, records = _transport(self.recording)
-            records = records[released_ns <= played_ns]
-        else:
-            records = read.rings[0].view(_LAYOUT.record(0))
+        records = self._records_until(attached, played_ns, end_ns)
         rows = np.ascontiguousarray(records["payload"]).view(np.uint64).reshape(-1, 2)[:, 1]
-        return result_of(self._played(rows, played_ns, outcome), value)
+        return result_of(self._result_recording(rows, played_ns, outcome), value)
 
-    def _played(self, rows: NDArray[np.uint64], played_ns: int, outcome: Outcome) -> Recording:
+    def _records_until(self, attached: _Playing, played_ns: int, end_ns: int) -> NDArray[np.void]:
+        """The records that were played: those that the reader delivered, if there is one."""
+        with suppress(MachineError):  # the reader died; nothing is lost, because the recording is here
+            if attached.reading is not None:
+                return attached.reading.stop(self.start_ns, end_ns).rings[0].view(_LAYOUT.record(0))
+        released_ns, records = _transport(self.recording)
+        return records[released_ns <= played_ns]
+
+    def _result_recording(self, rows: NDArray[np.uint64], played_ns: int, outcome: Outcome) -> Recording:
         whole = self.recording
         if played_ns >= whole.duration_ns:
             events = _rows_of(whole.events, np.sort(rows).astype(np.intp))
@@ -305,6 +341,20 @@ def _file(*parts: NDArray[np.generic]) -> int:
         for part in parts:
             file.write(np.ascontiguousarray(part).tobytes())
     return fd
+
+
+def _played(recording: Recording, speed: float) -> Played:
+    """The recording as `LocalPlayback` needs it."""
+    return Played(
+        times_ns=recording.samples.times_ns,
+        hits=recording.samples.hits,
+        added=_added(recording),
+        rings=(_transport(recording),),
+        latency_points=tuple(point.id for point in recording.plan.latency_points),
+        lost=tuple(recording.lost.tolist()),
+        length_ns=recording.duration_ns,
+        speed=speed,
+    )
 
 
 def _durations(recording: Recording) -> NDArray[np.int64]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from msgspec import structs
 
-from accel_magic import codec, terminal
+from accel_magic import codec, forks, terminal
 from accel_magic.broker import broker_messages
 from accel_magic.broker.broker_messages import (
     AttachedTrace,
@@ -169,7 +169,7 @@ def _forget_in_child() -> None:
     _instead.clear()
 
 
-os.register_at_fork(after_in_child=_forget_in_child)
+forks.in_child(_forget_in_child)
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -43,7 +44,7 @@ class Node:
 def of_environment(environment: Mapping[str, str] = os.environ) -> Node:
     """Describe this process by the variables that torchrun, srun and mpirun set."""
     rank = _number(environment, _RANKS)
-    host = os.uname().nodename or "unknown"
+    host = platform.node() or "unknown"
     return Node(
         host,
         rank,

@@ -300,7 +300,7 @@ def _opened(path: str) -> BinaryIO:
     """Open a file of a recording. Raises OSError: there is a link on the path."""
     place = Path(path)
     with directories.opened(place.parent) as folder:
-        return foreign_files.opened(place.name, follow=False, folder=folder.descriptor)
+        return foreign_files.opened(place.name, follow=False, folder=folder)
 
 
 def remove(folder: str) -> None:

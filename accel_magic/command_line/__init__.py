@@ -12,6 +12,7 @@ from accel_magic.api.options import with_kinds
 from accel_magic.command_line import separator
 from accel_magic.command_line.exit_status import FAILED, INTERRUPTED, USAGE, CommandParser, Commands, print_error, say
 from accel_magic.errors import AccelMagicError, ProbeError
+from accel_magic.kernel import features
 from accel_magic.probes import bpftrace
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = parser.parse_args(with_kinds(before))
         if command is not None and not getattr(options, "takes_command", False):
             parser.error("this command takes nothing after --")
+        if not getattr(options, "works_everywhere", False):
+            features.require_linux()
         options.command = command
         return int(options.handler(options))
 
@@ -80,7 +83,10 @@ def guarded(run: Callable[[], int]) -> int:
 
 
 def _commands() -> tuple[Callable[[Commands], None], ...]:
-    """One function per command: it adds a parser whose default `handler` takes the options and returns the status."""
+    """One function per command: it adds a parser whose default `handler` takes the options and returns the status.
+
+    Those that also work on other systems than Linux have the default `works_everywhere`.
+    """
     from accel_magic.command_line import (
         broker_command,
         doctor_command,

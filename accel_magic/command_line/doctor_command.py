@@ -21,7 +21,7 @@ def add(commands: Commands) -> None:
     for name, companion in subsystems.companions().items():
         text = f"also check what {name} needs, which records {companion.samples}"
         parser.add_argument(f"--{companion.attribute}", action="store_true", help=text)
-    parser.set_defaults(handler=_run)
+    parser.set_defaults(handler=_run, works_everywhere=True)
 
 
 def _run(options: argparse.Namespace) -> int:

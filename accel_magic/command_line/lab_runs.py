@@ -7,9 +7,7 @@ import os
 import shutil
 import signal
 import sys
-import termios
 import threading
-import tty
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -231,6 +229,8 @@ def _type(process: GuestProcess) -> None:
 @contextlib.contextmanager
 def _raw_terminal(process: GuestProcess) -> Iterator[None]:
     """Forward every key, and every change of the window size, to the guest."""
+    import termios
+    import tty
 
     def resize(*_: object) -> None:
         size = shutil.get_terminal_size()

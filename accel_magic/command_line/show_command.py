@@ -22,7 +22,7 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("file", metavar="FILE", help="the file")
     parser.add_argument("--html", metavar="PAGE.html", help="write an interactive page that needs no network instead")
-    parser.set_defaults(handler=_run)
+    parser.set_defaults(handler=_run, works_everywhere=True)
 
 
 def _run(options: argparse.Namespace) -> int:

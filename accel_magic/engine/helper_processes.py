@@ -6,12 +6,19 @@ import contextlib
 
 from accel_magic.broker import broker_socket
 from accel_magic.errors import MachineError
+from accel_magic.kernel import features
 from accel_magic.kernel.bcc import compiler
 from accel_magic.recording.reader import reader_client
 
 
 def warm_up() -> None:
-    """Start the compiler (or the broker's session) and the reader early, in parallel with other work."""
+    """Start the compiler (or the broker's session) and the reader early, in parallel with other work.
+
+    Raises:
+        MachineError: This is not Linux.
+
+    """
+    features.require_linux()
     if broker_socket.needed():
         from accel_magic.broker import broker_client
 

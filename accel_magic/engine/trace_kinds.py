@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from typing import Final, Literal
 
+from accel_magic import forks
 from accel_magic.errors import TraceStateError
 
 Kind = Literal["ktrace", "gputrace", "flame", "gpupolicy"]
@@ -29,7 +29,7 @@ def _forget_in_child() -> None:
     _running.clear()
 
 
-os.register_at_fork(after_in_child=_forget_in_child)
+forks.in_child(_forget_in_child)
 
 
 def claim(kind: Kind) -> None:

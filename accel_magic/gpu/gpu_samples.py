@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from accel_magic.errors import AccelMagicError
 from accel_magic.gpu.maps import map_access
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from accel_magic.gpu.maps.live_maps import LiveMaps
     from accel_magic.gpu.maps.shared_memory import SharedMaps
 
+T = TypeVar("T")
 EVERY_S: Final = 0.2
 
 
@@ -112,13 +113,13 @@ def _sums(shared: SharedMaps, name: str, requested: Sequence[str]) -> list[int]:
     return [int(values.sum()) for _, values in columns(cells, CLayout(tuple(fields), layout.size))]
 
 
-class Feed:
+class Feed(Generic[T]):
     """Calls `show` with a sample five times a second, in its own thread, until `stop`."""
 
-    def __init__(self, sample: Callable[[], GpuSample], show: Callable[[list[GpuSample]], None]) -> None:
+    def __init__(self, sample: Callable[[], T], show: Callable[[list[T]], None]) -> None:
         self._sample, self._show = sample, show
         self._ended = threading.Event()
-        self._thread = own_threads.Thread(target=self._run, name="accel_magic gpu live row")
+        self._thread = own_threads.Thread(target=self._run, name="accel_magic live row")
 
     def start(self) -> None:
         """Start the thread."""

@@ -68,6 +68,7 @@ TOOL = Tool(
     shows="divergent branches by place in the source",
     table=_table,
     figure=_figure,
+    empty="the kernels that ran reached no conditional branch",
     rules=(
         Rule(
             "gpu.branches-diverge",

@@ -57,6 +57,7 @@ TOOL = Tool(
     shows="time in device functions",
     table=_table,
     figure=_figure,
+    empty="the kernels that ran called no device function that is not inlined",
     rules=(
         Rule(
             "gpu.function-dominates",

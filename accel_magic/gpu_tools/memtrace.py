@@ -133,6 +133,7 @@ TOOL = Tool(
     shows="memory accesses by place: bytes, lanes, sectors per request; coalescing; shared-memory bank conflicts",
     table=_table,
     figure=_figure,
+    empty="the kernels that ran did not access memory",
     rules=(
         Rule(
             "gpu.accesses-scattered",

@@ -77,5 +77,6 @@ TOOL = Tool(
     shows="pages that kernels access, in order: launch, page, read or write",
     table=_table,
     figure=_figure,
+    empty="the kernels that ran did not access global memory",
     rules=(),
 )

@@ -190,6 +190,7 @@ TOOL = Tool(
     shows="races: accesses to the same bytes that nothing orders; reads of unwritten shared memory; absent lanes",
     table=_table,
     figure=_figure,
+    empty="the kernels that ran have no two accesses to the same bytes without an order, and none of unwritten memory",
     rules=(
         Rule(
             "gpu.memory-races",

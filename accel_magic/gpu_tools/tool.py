@@ -68,6 +68,7 @@ class Tool:
         figure: Describes its figure, from a table that is not empty.
         rules: What to look for in the table.
         live: What the live row shows while it runs, beside the records of its rings.
+        empty: What it means if the table has no rows although its program ran.
 
     """
 
@@ -76,3 +77,4 @@ class Tool:
     figure: Callable[[pd.DataFrame], Figure]
     rules: tuple[Rule[ToolData], ...]
     live: LiveColumns | None = None
+    empty: str = "the kernels that ran recorded nothing"

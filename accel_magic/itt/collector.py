@@ -5,8 +5,10 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import platform
 import re
 import struct
+import sys
 from dataclasses import dataclass
 from functools import cache as remember
 from pathlib import Path
@@ -96,14 +98,25 @@ def install() -> None:
     to that one's traces, until this process has a trace of its own (`own_traces`).
 
     Raises:
-        MachineError: There is no collector, and no C compiler.
+        MachineError: This is not Linux, or there is no collector, and no C compiler.
         OSError: No memory can be shared.
 
     """
+    _check_platform()
     if other() is None:
         if not _inherited():
             os.environ[collector_memory.VARIABLE] = memory_of_this_process().environment
         os.environ[VARIABLE] = str(library())
+
+
+def _check_platform() -> None:
+    if sys.platform != "linux":
+        raise MachineError(
+            f"ITT tasks are collected on Linux only, not on {platform.system()}",
+            why="libraries report them into memory that Linux lets processes share",
+            fix="replay a recording instead: %%ktrace --replay FILE",
+            code="machine.platform",
+        )
 
 
 def own_traces() -> str:
@@ -266,6 +279,7 @@ def require(domains: Iterable[str]) -> tuple[str, ...]:
             no collector.
 
     """
+    _check_platform()
     if (chosen := other()) is not None:
         raise MachineError(
             "ITT tasks are already collected by another tool",

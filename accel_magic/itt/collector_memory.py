@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import mmap
 import os
 import secrets
@@ -84,6 +83,8 @@ def create() -> CollectorMemory:
 
     It is a memfd: it disappears with its last user, and a page takes memory only once it is written.
     """
+    import fcntl
+
     fd = os.memfd_create("accel_magic-itt", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         os.ftruncate(fd, SIZE)

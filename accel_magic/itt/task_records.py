@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from accel_magic import forks
 from accel_magic.errors import ProbeError, TraceStateError
 from accel_magic.itt import collector, collector_memory
 from accel_magic.itt.collector_area import Area
@@ -40,7 +41,7 @@ def _forget_in_child() -> None:
     _one = threading.Lock()
 
 
-os.register_at_fork(after_in_child=_forget_in_child)
+forks.in_child(_forget_in_child)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import functools
 import os
 import signal
 import struct
@@ -52,7 +53,11 @@ SHORTAGES: Final = frozenset((errno.EAGAIN, errno.EINTR, errno.EMFILE, errno.ENF
 """Temporary errors, which do not indicate a missing kernel feature."""
 _ATTEMPTS: Final = 10
 _INTERRUPTED: Final = (-errno.EAGAIN, -errno.EINTR)
-_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@functools.cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
 
 
 def call(number: int, *arguments: object) -> int:
@@ -76,7 +81,7 @@ def call(number: int, *arguments: object) -> int:
 
 
 def _once(number: int, *arguments: object) -> int:
-    result = int(_libc.syscall(number, *arguments))
+    result = int(_libc().syscall(number, *arguments))
     return result if result >= 0 else -ctypes.get_errno()
 
 
@@ -103,7 +108,7 @@ def wait_for_programs() -> None:
 
     Returns immediately if the kernel lacks membarrier(2).
     """
-    _libc.syscall(_SYS_MEMBARRIER, _MEMBARRIER_GLOBAL, 0, 0)
+    _libc().syscall(_SYS_MEMBARRIER, _MEMBARRIER_GLOBAL, 0, 0)
 
 
 class VerifierError(OSError):

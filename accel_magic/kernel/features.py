@@ -258,6 +258,12 @@ def platform_error() -> MachineError | None:
     )
 
 
+def require_linux() -> None:
+    """Check that this is Linux, which every live trace needs. Raises MachineError."""
+    if sys.platform != "linux" and (error := platform_error()) is not None:
+        raise error
+
+
 def kernel_error() -> MachineError | None:
     """Error if the kernel is too old: no ring buffer, or no attach cookies."""
     # An unknown result passes: cookies may be backported, and missing privileges are reported separately.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import struct
 
@@ -13,9 +14,14 @@ class _Range(ctypes.Structure):
     _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
 
 
-# PyDLL keeps the GIL during the call: objects are not freed or changed while they are copied, and in a busy program
-# reads do not have to wait for the GIL each time.
-_libc = ctypes.PyDLL(None, use_errno=True)
+@functools.cache
+def _libc() -> ctypes.PyDLL:
+    """The C library, called with the GIL.
+
+    Objects are not freed or changed while they are copied, and in a busy program reads do not have to wait for the GIL
+    each time.
+    """
+    return ctypes.PyDLL(None, use_errno=True)
 
 
 def read(address: int, size: int) -> bytes:
@@ -23,7 +29,7 @@ def read(address: int, size: int) -> bytes:
     buffer = ctypes.create_string_buffer(size)
     here = _Range(ctypes.addressof(buffer), size)
     there = _Range(address, size)
-    got = _libc.process_vm_readv(os.getpid(), ctypes.byref(here), 1, ctypes.byref(there), 1, 0)
+    got = _libc().process_vm_readv(os.getpid(), ctypes.byref(here), 1, ctypes.byref(there), 1, 0)
     return buffer.raw if got == size else b""
 
 

@@ -7,7 +7,6 @@ The tool's own threads (`Thread`) are always excluded; a user's thread while it 
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 import time
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from accel_magic import forks
 from accel_magic.kernel import scope
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _forget_in_child() -> None:
     _working.clear()
 
 
-os.register_at_fork(after_in_child=_forget_in_child)
+forks.in_child(_forget_in_child)
 
 
 def thread_id() -> int | None:

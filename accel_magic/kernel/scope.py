@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import sys
 from collections import defaultdict
 from functools import lru_cache
 from pathlib import Path
@@ -27,8 +28,8 @@ _EXIT = bytes([0x95, 0, 0, 0, 0, 0, 0, 0])
 
 @lru_cache(maxsize=1)
 def in_initial_namespace() -> bool:
-    """Whether process ids here are those that BPF programs see."""
-    return Path("/proc/self/ns/pid").stat().st_ino == _INITIAL_PID_NAMESPACE
+    """Whether process ids here are those that BPF programs see; on other systems than Linux, there are none."""
+    return sys.platform != "linux" or Path("/proc/self/ns/pid").stat().st_ino == _INITIAL_PID_NAMESPACE
 
 
 def _ask_kernel(code: bytes) -> int:

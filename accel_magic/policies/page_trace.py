@@ -13,6 +13,7 @@ from accel_magic.errors import ProbeError, RecordingError
 from accel_magic.policies import trace_file
 from accel_magic.policies.accesses import CHUNK, DTYPES, Accesses
 from accel_magic.policies.trace_file import NAMES, TraceDescription
+from accel_magic.quantities import counted_text
 from accel_magic.recording import memory_bounds
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ class PageTrace:
         return self.described.length
 
     def __repr__(self) -> str:
-        return f"<PageTrace of {len(self):,} accesses: {self.source}>"
+        return f"<PageTrace of {counted_text(len(self), 'access', 'accesses')}: {self.source}>"
 
     def __eq__(self, other: object) -> bool:
         """Whether both have the same accesses, names and source."""

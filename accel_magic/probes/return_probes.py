@@ -29,11 +29,11 @@ _GREENLET: Final = "_greenlet."
 """How the file name of greenlet's extension module begins; gevent and eventlet use it."""
 _ENDS: Final = "a measured call during which the stack is switched would end the process; probes at the entry are safe"
 _MOST_NAMED: Final = 3
-_CERTAINTY: Final[dict[int, str]] = {
-    signal.SIGILL: "probably",  # what the kernel sends when a call returns that it does not know
-    signal.SIGSEGV: "possibly",
-    signal.SIGBUS: "possibly",
-    signal.SIGABRT: "possibly",  # what the C++ library raises for an exception without a handler
+_CERTAINTY: Final = {
+    "SIGILL": "probably",  # what the kernel sends when a call returns that it does not know
+    "SIGSEGV": "possibly",
+    "SIGBUS": "possibly",
+    "SIGABRT": "possibly",  # what the C++ library raises for an exception without a handler
 }
 """How likely return probes are the cause of each signal that ends a process."""
 
@@ -120,16 +120,20 @@ def about_ending(points: Sequence[ProbePoint], status: int) -> list[str]:
 
     """
     words = [shlex.quote(f"uprobe:{point.target}:{point.function}") for point in points if at_return(point)]
-    number = -status if status < 0 else status - 128
-    if not words or number not in _CERTAINTY:
+    name = _signal(-status if status < 0 else status - 128)
+    if not words or name not in _CERTAINTY:
         return []
     more = f" and {len(words) - _MOST_NAMED} more" if len(words) > _MOST_NAMED else ""
     cause = (
-        f"the command was ended by {signal.Signals(number).name}, {_CERTAINTY[number]} because of this trace: calls "
+        f"the command was ended by {name}, {_CERTAINTY[name]} because of this trace: calls "
         "that are measured until their return do not survive a switch to another stack (fibers, coroutines, greenlets) "
         f"or an exception or panic; probes at the entry are safe: {', '.join(words[:_MOST_NAMED])}{more}"
     )
     return [cause]
+
+
+def _signal(number: int) -> str:
+    return signal.Signals(number).name if number in signal.valid_signals() else ""
 
 
 def _code_of(path: Path) -> _Code:

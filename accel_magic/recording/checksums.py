@@ -6,6 +6,7 @@ import os
 import time
 import zlib
 from concurrent.futures import ThreadPoolExecutor
+from io import FileIO
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from accel_magic import foreign_files
@@ -43,14 +44,19 @@ def verified(files: Sequence[Expected]) -> tuple[State, ...]:
     """
     if len(files) == 1:
         return (_state(files[0]),)
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
+    with ThreadPoolExecutor(_processors()) as threads:
         return tuple(threads.map(_state, files))
+
+
+def _processors() -> int:
+    """Processors that this process may use, where the system tells."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _state(expected: Expected) -> State:
     folder, name, size, crc32 = expected
     try:
-        with foreign_files.opened(name, follow=False, folder=folder.descriptor) as file:
+        with foreign_files.opened(name, follow=False, folder=folder) as file:
             return state(file.fileno(), name, size, crc32)
     except OSError as error:
         raise WrongError(name, error.strerror or str(error)) from error
@@ -69,8 +75,10 @@ def state(descriptor: int, name: str, size: int, crc32: int) -> State:
 
 def _compare(descriptor: int, name: str, size: int, crc32: int) -> None:
     found, at, buffer = 0, 0, memoryview(bytearray(min(_CHUNK, size + 1)))
-    while at <= size and (count := os.preadv(descriptor, [buffer], at)):
-        found, at = zlib.crc32(buffer[:count], found), at + count
+    with FileIO(descriptor, closefd=False) as file:
+        file.seek(0)
+        while at <= size and (count := file.readinto(buffer)):
+            found, at = zlib.crc32(buffer[:count], found), at + count
     if at != size:
         raise WrongError(name, f"it does not have the {size:,} bytes that were written")
     if found != crc32:

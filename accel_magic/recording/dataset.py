@@ -12,7 +12,6 @@ followed, neither when writing nor when reading.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import io
 import json
 import os
@@ -409,7 +408,7 @@ def make(folder: Path, recording: Recording) -> Directory:
     """
     made = result_files.made(check(folder))
     try:
-        os.mkdir(EVENTS, dir_fd=made.descriptor)
+        os.mkdir(made.at(EVENTS), dir_fd=made.dir_fd)
         recording_store.save_in(made, DESCRIPTION, recording)
         write_manifest(made, manifest_of(recording, "tracing"))
     except OSError as error:
@@ -439,13 +438,13 @@ def manifest_of(recording: Recording, state: State) -> Manifest:
 def remove(directory: Directory) -> None:
     """Remove a dataset, and its folder if nothing else is there."""
     with contextlib.suppress(OSError):
-        shutil.rmtree(EVENTS, ignore_errors=True, dir_fd=directory.descriptor)
+        shutil.rmtree(directory.at(EVENTS), ignore_errors=True, dir_fd=directory.dir_fd)
         for name in (MANIFEST, DESCRIPTION):
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(name, dir_fd=directory.descriptor)
+                os.unlink(directory.at(name), dir_fd=directory.dir_fd)
         place = directory.place()
         with directories.opened(place.parent) as parent:
-            os.rmdir(place.name, dir_fd=parent.descriptor)
+            os.rmdir(parent.at(place.name), dir_fd=parent.dir_fd)
 
 
 class _Summed(io.RawIOBase):
@@ -535,7 +534,7 @@ def complete(directory: Directory, recording: Recording, manifest: Manifest) -> 
 def _to_disk(folder: Directory, name: str) -> None:
     """Wait until a file is on the disk. Raises RecordingError: it cannot be written there."""
     try:
-        with foreign_files.opened(name, follow=False, folder=folder.descriptor) as file:
+        with foreign_files.opened(name, follow=False, folder=folder) as file:
             os.fsync(file.fileno())
     except OSError as error:
         raise result_files.refused(folder.path / name, error) from error
@@ -644,7 +643,7 @@ def read_manifest(directory: Directory, points: int, latencies: int) -> Manifest
 
 
 def _read_json(directory: Directory) -> dict[str, Any]:
-    with foreign_files.opened(MANIFEST, follow=False, folder=directory.descriptor) as file:
+    with foreign_files.opened(MANIFEST, follow=False, folder=directory) as file:
         size = os.fstat(file.fileno()).st_size
         if size > _MOST_MANIFEST:
             raise ValueError(f"it is larger than {_MOST_MANIFEST} bytes")
@@ -742,15 +741,17 @@ def _opened(folder: Directory, part: DatasetPart, *, whole: bool = True) -> cont
         OSError, ValueError, ArrowException: It cannot be read, or is damaged.
 
     """
-    with foreign_files.opened(part.name, follow=False, folder=folder.descriptor) as file:
+    with foreign_files.opened(part.name, follow=False, folder=folder) as file:
         if whole:
             checksums.state(file.fileno(), part.name, part.size, part.crc32)
-        return container.of_file(f"/proc/self/fd/{file.fileno()}")
+        return container.of_file(foreign_files.path_of(file, folder, part.name))
 
 
 @contextlib.contextmanager
 def in_progress(directory: Directory) -> Iterator[None]:
     """Mark a dataset as being written while the block runs. The mark goes with the process."""
+    import fcntl  # traces write datasets on Linux only
+
     descriptor = _lockable(directory)
     try:
         with contextlib.suppress(OSError):  # a file system without locks
@@ -761,6 +762,11 @@ def in_progress(directory: Directory) -> Iterator[None]:
 
 
 def _is_in_progress(directory: Directory) -> bool:
+    """Whether a process of this machine writes a dataset; on Windows, none does."""
+    try:
+        import fcntl
+    except ImportError:
+        return False
     descriptor = _lockable(directory)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -772,7 +778,7 @@ def _is_in_progress(directory: Directory) -> bool:
 
 
 def _lockable(directory: Directory) -> int:
-    return os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory.descriptor)
+    return os.open(".", directories.flags("RDONLY", "DIRECTORY", "CLOEXEC"), dir_fd=directory.dir_fd)
 
 
 def load(folder: str | Path) -> Recording:

@@ -134,8 +134,8 @@ def load_description(folder: Directory, name: str) -> tuple[Recording, tuple[Sto
     """
     path = folder.path / name
     try:
-        with foreign_files.opened(name, follow=False, folder=folder.descriptor) as file:
-            recording, events = _opened(path, f"/proc/self/fd/{file.fileno()}")
+        with foreign_files.opened(name, follow=False, folder=folder) as file:
+            recording, events = _opened(path, foreign_files.path_of(file, folder, name))
     except (FileNotFoundError, PermissionError) as error:
         raise container.unreadable(path, KIND, error) from error
     except OSError as error:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from accel_magic.directories import Directory
 
+_NEW: Final = directories.flags("CREAT", "EXCL", "WRONLY", "CLOEXEC", "BINARY")
 _MOST_LINKS: Final = 40
 """Maximum number of links in a path; the kernel's limit."""
 PARQUET: Final = ".parquet"
@@ -132,7 +133,7 @@ def check(path: str | Path) -> None:
     try:
         with directories.opened(target.parent) as folder:
             os.close(_created(folder, temporary, 0o600))
-            os.unlink(temporary, dir_fd=folder.descriptor)
+            os.unlink(folder.at(temporary), dir_fd=folder.dir_fd)
     except OSError as error:
         raise refused(target, error) from error
 
@@ -177,18 +178,18 @@ def replacing_in(folder: Directory, name: str, *, durable: bool = True) -> Itera
             file.flush()
             if durable:
                 os.fsync(file.fileno())
-            if before is not None:
+            if before is not None and hasattr(os, "fchown"):  # not on Windows
                 _take_over(file.fileno(), before)
-        os.replace(temporary, name, src_dir_fd=folder.descriptor, dst_dir_fd=folder.descriptor)
+        os.replace(folder.at(temporary), folder.at(name), src_dir_fd=folder.dir_fd, dst_dir_fd=folder.dir_fd)
     except OSError as error:
         raise refused(folder.path / name, error) from error
     finally:
         with suppress(OSError):
-            os.unlink(temporary, dir_fd=folder.descriptor)
+            os.unlink(folder.at(temporary), dir_fd=folder.dir_fd)
 
 
 def _created(folder: Directory, name: str, mode: int) -> int:
-    return os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, mode, dir_fd=folder.descriptor)
+    return os.open(folder.at(name), _NEW, mode, dir_fd=folder.dir_fd)
 
 
 def _existing(folder: Directory, name: str) -> os.stat_result | None:
@@ -221,7 +222,7 @@ def _followed(path: Path) -> Path:
         if found is None or not stat.S_ISLNK(found.st_mode):
             done = here
             continue
-        if found.st_uid not in (os.geteuid(), 0):
+        if found.st_uid not in (_user(), 0):
             raise _planted(path, f"{here} is a link that another user made")
         links += 1
         if links > _MOST_LINKS:
@@ -234,7 +235,12 @@ def _followed(path: Path) -> Path:
 
 def _is_foreign(found: os.stat_result, folder: os.stat_result) -> bool:
     """Whether a file in a world-writable folder belongs neither to us nor to the folder's owner."""
-    return bool(folder.st_mode & stat.S_IWOTH) and found.st_uid not in (os.geteuid(), folder.st_uid)
+    return bool(folder.st_mode & stat.S_IWOTH) and found.st_uid not in (_user(), folder.st_uid)
+
+
+def _user() -> int:
+    """The user of this process; on Windows, where files have no user id, that of all files."""
+    return os.geteuid() if hasattr(os, "geteuid") else 0
 
 
 def _beside(name: str) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import pandas as pd
 
 from accel_magic.analysis.gpu import GpuAnalysis
+from accel_magic.analysis.gpu.nothing import why_empty
 from accel_magic.errors import ResultError
 from accel_magic.gpu.maps import map_history
 from accel_magic.gpu.maps.map_content import names_of
@@ -206,7 +207,10 @@ class GpuResult(Result):
         """
         if "pagetrace" not in self.tools:
             raise ResultError(
-                "this trace has no pages", fix="trace with %%gputrace pagetrace", code="pages.not-recorded"
+                "this trace has no pages",
+                why="the tool pagetrace was not used",
+                fix="trace with %%gputrace pagetrace",
+                code="pages.not-recorded",
             )
         return trace_of(self.tools["pagetrace"], self.prefetches, self.recording.device)
 
@@ -231,7 +235,7 @@ class GpuResult(Result):
         from accel_magic.views.gpu import gpu_figures
 
         def of(tool: str) -> Callable[[], Model]:
-            return lambda: gpu_figures.tool_figure(tool, self.tools[tool])
+            return lambda: gpu_figures.tool_figure(tool, self.tools[tool], why_empty(self.gpu, tool))
 
         drawn = {name: of(name) for name in self.recording.sources if name in self.tools}
         return {**drawn, "timeline": lambda: gpu_figures.timeline_figure(self.gpu)}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from accel_magic.quantities import exact_text
 
 if TYPE_CHECKING:
+    from accel_magic.recording.recording import Recording
     from accel_magic.views.tables import FormattedTable, TraceTables
 
 
@@ -18,7 +19,19 @@ def about(shown: TraceTables) -> list[str]:
         lines += [f"{more}: .sql(...), .scan() and .lazy() read the files, .between(start_s, end_s) analyzes a piece"]
     if shown.nodes:
         return lines + [f"{name}: {line}" for name, one in shown.nodes.items() for line in about(one)]
+    lines += _nothing(recording)
     return lines + shown.subsystems() if shown.whole else lines
+
+
+def _nothing(recording: Recording) -> list[str]:
+    """Why there are no hits."""
+    if recording.hits.any():
+        return []
+    if recording.imported is not None:
+        return [f"the {recording.imported.format} has no hits"]
+    scope = recording.plan.scope_text()
+    why = "the traced code did not reach what they trace, or another process did"
+    return [f"none of the probes fired in scope {scope}: {why}"]
 
 
 def answers(shown: TraceTables) -> list[FormattedTable]:

@@ -15,10 +15,9 @@ from accel_magic.views.tables import FormattedTable, aligned
 if TYPE_CHECKING:
     from accel_magic.policies.driver_engine import DriverRun, MapState
 
-UNKNOWN: Final = (
-    "not modelled: the driver reports no hits, faults, misses or evictions, so there are none here; "
-    "the policy's maps hold what it counted"
-)
+UNKNOWN: Final = "not modelled: the driver reports no hits, faults, misses or evictions, so there are none here"
+_IN_MAPS: Final = "the policy's maps hold what it counted"
+_NO_MAPS: Final = "the policy has no maps, so it counted nothing"
 _OUTCOMES: Final = {"error": "the code failed", "interrupted": "interrupted"}
 _HEADS: Final = ("map", "elements before", "after", "changed")
 
@@ -48,7 +47,7 @@ def _headline(run: DriverRun) -> tuple[Note, ...]:
 def _remarks(run: DriverRun) -> list[str]:
     lints = len(run.lints)
     return [
-        UNKNOWN,
+        f"{UNKNOWN}; {_IN_MAPS if run.after else _NO_MAPS}",
         *run.notes,
         *([f"policy's code: {lints} remark{'s' * (lints > 1)}, see diagnose()"] if lints else []),
     ]

@@ -10,7 +10,7 @@ from accel_magic import terminal
 from accel_magic.analysis.policies import OPTIMUM
 from accel_magic.policies.page_trace import BLOCK_BYTES
 from accel_magic.policies.trial import DEFAULT
-from accel_magic.quantities import NOTHING, bytes_text, duration_text, exact_text, ratio_text, share_text
+from accel_magic.quantities import NOTHING, bytes_text, counted_text, duration_text, exact_text, ratio_text, share_text
 from accel_magic.views.element import element_html
 from accel_magic.views.figures.plotting import PALETTE, displayed, label, legend, new_plot
 from accel_magic.views.figures.ticks import linear_ticks
@@ -68,7 +68,7 @@ def _headline(shown: PolicyTables) -> tuple[Note, ...]:
     touched = len(trials.trace.blocks) * BLOCK_BYTES
     return (
         Note(trials.trace.source),
-        Note(f"{exact_text(len(trials.trace))} accesses to {bytes_text(touched)}"),
+        Note(f"{counted_text(len(trials.trace), 'access', 'accesses')} to {bytes_text(touched)}"),
         Note(f"memory {bytes_text(trials.chunks * BLOCK_BYTES)}"),
         Note(last_received, hint=hint),
         Note(ENGINES[trials.engine]),

@@ -75,7 +75,7 @@ def program_headline(shown: ProgramTables) -> tuple[Note, ...]:
 def program_text(shown: ProgramTables) -> str:
     """Headline, then each map and each ring in aligned columns."""
     lines = [", ".join(note.text for note in program_headline(shown))]
-    lines += [f"note: {note}" for note in shown.notes]
+    lines += [f"note: {note}" for note in _notes(shown)]
     for title, table in _tables(shown, TOP):
         lines += ["", title, *aligned(table)]
     return terminal.page(lines)
@@ -83,7 +83,12 @@ def program_text(shown: ProgramTables) -> str:
 
 def program_html(shown: ProgramTables) -> str:
     """The same as one self-contained element."""
-    return element_html(_tables(shown, LIMIT), program_headline(shown), notes=shown.notes)
+    return element_html(_tables(shown, LIMIT), program_headline(shown), notes=_notes(shown))
+
+
+def _notes(shown: ProgramTables) -> list[str]:
+    nothing = [] if shown.maps or shown.rings else ["the program has no map or ring buffer that can be shown"]
+    return [*shown.notes, *nothing]
 
 
 def _tables(shown: ProgramTables, limit: int) -> list[tuple[str, FormattedTable]]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from accel_magic import terminal
+from accel_magic.errors import ResultError
 from accel_magic.quantities import NOTHING, duration_text, exact_text, share_text
 from accel_magic.views.element import element_html
 from accel_magic.views.figures.plotting import PALETTE, displayed, label, legend, new_plot
@@ -31,6 +32,7 @@ _HEADS: Final = (
     *("policy", "tenants", "jobs", "ended", "P50", "P99", "mean of P99", "median of P99", "worst"),
     *("GPU", "fairness", "time slice", "level"),
 )
+_NONE_ENDED: Final = "no job ended in the modelled time"
 _DASHES: Final = ("solid", "dashed", "dotted", "dotdash")
 
 
@@ -38,7 +40,7 @@ def text(shown: SchedulingTables) -> str:
     """Headline, then a row per policy and name."""
     lines = [
         ", ".join(note.text for note in _headline(shown)),
-        _WHERE[shown.trials.engine],
+        *_remarks(shown),
         "",
         *aligned(_table(shown)),
     ]
@@ -47,7 +49,13 @@ def text(shown: SchedulingTables) -> str:
 
 def html(shown: SchedulingTables) -> str:
     """The same as one self-contained element."""
-    return element_html([("", _table(shown))], _headline(shown), notes=[_WHERE[shown.trials.engine]])
+    return element_html([("", _table(shown))], _headline(shown), notes=_remarks(shown))
+
+
+def _remarks(shown: SchedulingTables) -> list[str]:
+    """Where jobs ran, and why there are no latencies if no job ended."""
+    ended = shown.counts["ended"].any()
+    return [_WHERE[shown.trials.engine], *([] if ended else [f"{_NONE_ENDED}, so there are no latencies"])]
 
 
 def _headline(shown: SchedulingTables) -> tuple[Note, ...]:
@@ -95,12 +103,24 @@ def _table(shown: SchedulingTables) -> FormattedTable:
 
 
 def latencies(shown: SchedulingTables) -> Plot:
-    """Share of jobs that end within a time, by policy and name: jobs that come at times of their own."""
+    """Share of jobs that end within a time, by policy and name: jobs that come at times of their own.
+
+    Raises:
+        ResultError: None of them ended.
+
+    """
     timed = {tenant.name for tenant in shown.trials.tenants if tenant.every_us} or {
         tenant.name for tenant in shown.trials.tenants
     }
     table = shown.latencies.dropna(subset=["latency_us"])
     table = table[table["name"].isin(timed)]
+    if not len(table):
+        raise ResultError(
+            "there are no latencies to draw",
+            why=f"no job of {', '.join(sorted(timed))} ended in the modelled time",
+            fix="model a longer time",
+            code="result.empty-figure",
+        )
     drawn, names = [], list(dict.fromkeys(table["name"]))
     plot = new_plot(f"share of jobs of {', '.join(names)} that end within this time", x_axis_type="log")
     shares = np.linspace(0, 1, 201)

@@ -14,6 +14,7 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from accel_magic import forks
 from accel_magic.api.cluster.process_agent import ProcessAgent, folder_for, no_request
 from accel_magic.cluster import remote
 from accel_magic.cluster.agent_messages import AttachRequest, Returned
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 _agents: dict[str, Inside] = {}
 """The agents of this process, by name."""
-os.register_at_fork(after_in_child=_agents.clear)
+forks.in_child(_agents.clear)
 
 
 class AttachGpu(AttachRequest, frozen=True):

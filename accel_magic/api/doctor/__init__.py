@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
@@ -36,6 +37,8 @@ def report(**companions: bool) -> Report:
 def examine(root: Path = _ROOT, *, requested: Collection[str] = ()) -> Report:
     """Run every check once, those of the subsystems last. This takes a second or two.
 
+    On other systems than Linux, the checks are those of what recordings need.
+
     Args:
         root: Folder below which drivers and devices are looked up.
         requested: Companions of flame traces, by their options, that are checked even if their hardware is not here.
@@ -51,6 +54,8 @@ def examine(root: Path = _ROOT, *, requested: Collection[str] = ()) -> Report:
             fix=f"use {', '.join(known)}",
             code="option.unknown",
         )
+    if sys.platform != "linux":
+        return _of_recordings()
     with ExitStack() as stack:
         of_subsystems = [stack.enter_context(each.checks(root)) for each in subsystems.registered().values()]
         found = [
@@ -66,3 +71,10 @@ def examine(root: Path = _ROOT, *, requested: Collection[str] = ()) -> Report:
         ]
     checks = tuple(one for one in found if isinstance(one, Check))
     return Report(checks, uses(root, checks, [one for one in found if isinstance(one, Use)]))
+
+
+def _of_recordings() -> Report:
+    """Check what recordings need, where nothing is traced."""
+    detail = "recordings of other machines; accel_magic.open(FILE) and `accel-magic show FILE` open them"
+    use = Use("%%ktrace --replay FILE, %%flame, %%gputrace", "replay", detail)
+    return Report((kernel.platform_check(), *python.checks()), (use,))

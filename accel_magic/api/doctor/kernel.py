@@ -15,12 +15,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+def platform_check() -> Check:
+    """Check whether traces work on this system at all."""
+    return needed("platform", features.platform_error(), f"{platform.system()} {features.machine()}")
+
+
 def requirements() -> tuple[Check, ...]:
     """Check what every trace needs."""
     from accel_magic.broker import broker_socket
 
     return (
-        needed("platform", features.platform_error(), f"{platform.system()} {features.machine()}"),
+        platform_check(),
         needed("kernel", features.kernel_error(), f"{features.kernel_release()}: ring buffer and attach cookies"),
         *(_through_the_broker() if broker_socket.needed() else _here()),
     )

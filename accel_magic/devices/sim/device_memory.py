@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from accel_magic import forks
 from accel_magic.devices.sim.types import BITS
 from accel_magic.errors import MachineError, ProgramError
 
@@ -337,7 +338,7 @@ def _part_all() -> None:
         heap.part()
 
 
-os.register_at_fork(after_in_child=_part_all)
+forks.in_child(_part_all)
 
 
 def _sensible(size: int, align: int) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 import threading
 import time
 from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
-from accel_magic import local_socket, scratch
+from accel_magic import forks, local_socket, scratch
 from accel_magic.gpu.native.native_process import NativeProcess
 from accel_magic.kernel import own_threads
 
@@ -132,4 +131,4 @@ def _abandon_all() -> None:
         server.abandon()
 
 
-os.register_at_fork(after_in_child=_abandon_all)
+forks.in_child(_abandon_all)

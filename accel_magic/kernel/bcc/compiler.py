@@ -18,7 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from accel_magic import channel, codec
+from accel_magic import channel, codec, forks
 from accel_magic.errors import MachineError, ProgramError
 from accel_magic.kernel.bcc import kept_code
 from accel_magic.kernel.bcc.bcc_location import find_bcc
@@ -246,7 +246,7 @@ def _forget_in_child() -> None:
 
 
 atexit.register(stop)
-os.register_at_fork(after_in_child=_forget_in_child)
+forks.in_child(_forget_in_child)
 
 
 def _ask(which: str, request: dict[str, str]) -> tuple[_Answer, list[int]]:

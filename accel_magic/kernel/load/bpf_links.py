@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from accel_magic import foreign_files
+from accel_magic import foreign_files, forks
 from accel_magic.errors import MachineError
 from accel_magic.kernel import bpf_syscalls, features, own_threads
 from accel_magic.kernel.load import held_links, relocation
@@ -103,7 +103,7 @@ class Descriptors:
             descriptors.close()
 
 
-os.register_at_fork(after_in_child=Descriptors.close_in_child)
+forks.in_child(Descriptors.close_in_child)
 
 
 class Linker:

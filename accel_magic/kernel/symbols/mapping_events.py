@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import mmap
 import os
 import struct
@@ -49,10 +50,14 @@ _MOST_READ: Final = 64
 _DEEPEST: Final = 32
 """Generations of forks that a child's mappings are traced back."""
 
-_libc = ctypes.CDLL(None, use_errno=True)
-_libc.mmap.restype = ctypes.c_void_p
-_libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *(ctypes.c_int,) * 3, ctypes.c_long)
-_libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+
+@functools.cache
+def _libc() -> ctypes.CDLL:
+    library = ctypes.CDLL(None, use_errno=True)
+    library.mmap.restype = ctypes.c_void_p
+    library.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *(ctypes.c_int,) * 3, ctypes.c_long)
+    library.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+    return library
 
 
 class _Mapped(NamedTuple):
@@ -74,7 +79,7 @@ class _Ring:
     def __init__(self, fd: int, size: int) -> None:
         self._size, self._owner = size, os.getpid()
         access = mmap.PROT_READ | mmap.PROT_WRITE
-        address = _libc.mmap(None, size + mmap.PAGESIZE, access, mmap.MAP_SHARED, fd, 0)
+        address = _libc().mmap(None, size + mmap.PAGESIZE, access, mmap.MAP_SHARED, fd, 0)
         if address in (None, ctypes.c_void_p(-1).value):
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))
@@ -94,7 +99,7 @@ class _Ring:
     def close(self) -> None:
         """Unmap it."""
         if self._owner == os.getpid():
-            _libc.munmap(self._address, self._size + mmap.PAGESIZE)
+            _libc().munmap(self._address, self._size + mmap.PAGESIZE)
 
 
 class MappingEvents:

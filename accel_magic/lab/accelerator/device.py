@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import functools
 import mmap
 import os
 import time
@@ -43,7 +44,11 @@ _REASONS: Final = {
     (uapi.FENCE_WAIT, errno.ETIME): ("the jobs have not ended", "wait longer; a job that hangs is timed out"),
 }
 _TAKEN: Final = 4096
-_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@functools.cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
 
 
 @dataclass(frozen=True)
@@ -273,7 +278,7 @@ class Accelerator(Closing):
         return np.concatenate(parts), lost
 
     def _call(self, call: uapi.AcceleratorIoctl, argument: ctypes.Structure) -> None:
-        while _libc.ioctl(self._fd, ctypes.c_ulong(call.request), ctypes.byref(argument)):
+        while _libc().ioctl(self._fd, ctypes.c_ulong(call.request), ctypes.byref(argument)):
             error = ctypes.get_errno()
             if error == errno.EINTR:
                 continue

@@ -12,6 +12,7 @@ import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from accel_magic import forks
 from accel_magic.closing import Closing
 from accel_magic.errors import MachineError, ProgramError
 from accel_magic.lab.accelerator.accelerator_programs import NAME
@@ -164,7 +165,7 @@ class AttachedPolicy(Closing):
         return PolicyRefusedError(self.name, self._log.read_text(errors="replace"))
 
 
-os.register_at_fork(after_in_child=AttachedPolicy.close_in_child)
+forks.in_child(AttachedPolicy.close_in_child)
 
 
 def attached(

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import json
 import os
 import shutil
@@ -65,6 +64,8 @@ def writing(report: Report) -> Iterator[None]:
             block.
 
     """
+    import fcntl
+
     with _disk_errors():
         _make_cache()
         with (cache() / "lock").open("a") as lock:

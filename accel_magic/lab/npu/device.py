@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import functools
 import mmap
 import os
 import time
@@ -21,8 +22,6 @@ from accel_magic.lab.npu.uapi import DRIVER, NODE, BufferFlags, Priority
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 IN_THE_LAB = "use the lab: python -m accel_magic lab run -- COMMAND, or the Jupyter kernel 'Python 3 (NPU lab)'"
 
@@ -44,6 +43,11 @@ _ANY_REASON = {
         "create the buffer or queue with the Device that submits the job",
     ),
 }
+
+
+@functools.cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
 
 
 class IoctlError(MachineError):
@@ -164,7 +168,7 @@ class Device(Closing):
     def try_call(self, call: uapi.NpuIoctl, argument: ctypes.Structure) -> int:
         """Make one ioctl and count it; returns 0 or its errno. Releases the GIL during the call."""
         # fcntl.ioctl repeats the call after a signal since Python 3.14; the repeated calls would not be counted.
-        failed = _libc.ioctl(self._fd, ctypes.c_ulong(call.request), ctypes.byref(argument)) < 0
+        failed = _libc().ioctl(self._fd, ctypes.c_ulong(call.request), ctypes.byref(argument)) < 0
         error = ctypes.get_errno() if failed else 0
         self.counts.add(call, error)
         return error

@@ -35,7 +35,7 @@ class Exchanged:
 
     def opened(self, name: str) -> BinaryIO:
         """Open a file. Raises OSError: there is none, or it is not a regular file."""
-        return foreign_files.opened(name, follow=False, folder=self.held.descriptor)
+        return foreign_files.opened(name, follow=False, folder=self.held)
 
     def read(self, name: str, largest: int) -> bytes:
         """Read a whole file. Raises OSError: as `opened`, or it has more bytes than `largest`."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from accel_magic import channel, codec, own_python
+from accel_magic import channel, codec, forks, own_python
 from accel_magic.codec import Descriptor
 from accel_magic.errors import MachineError, too_many_files, typed_shortage
 from accel_magic.kernel.mapped_memory import map_file
@@ -228,4 +228,4 @@ def _forget_in_child() -> None:
 
 
 atexit.register(end)
-os.register_at_fork(after_in_child=_forget_in_child)
+forks.in_child(_forget_in_child)

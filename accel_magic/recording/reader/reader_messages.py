@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from accel_magic.codec import Descriptor, Message
 from accel_magic.kernel.attachment import RecordLayout
 
@@ -187,6 +189,10 @@ class Stopped(Message, frozen=True):
     files: tuple[Descriptor, ...] = ()
 
 
+QUANTILES: Final = (0.5, 0.99)
+"""Quantiles of durations in a sample."""
+
+
 class Sample(Message, frozen=True):
     """The counters of a running trace.
 
@@ -197,7 +203,7 @@ class Sample(Message, frozen=True):
         recorded: Events recorded.
         lost: Events lost.
         totals: Sums by point.
-        latency: Quantiles in ns by measured point; NaN before its first call.
+        latency: `QUANTILES` in ns by measured point; NaN before its first call.
 
     """
 

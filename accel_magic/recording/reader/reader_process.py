@@ -23,6 +23,7 @@ import numpy as np
 from accel_magic import channel, codec
 from accel_magic.codec import Descriptor
 from accel_magic.recording.reader.reader_messages import (
+    QUANTILES,
     Drop,
     Go,
     Prepare,
@@ -153,7 +154,7 @@ class ReaderTrace:
             recorded=sum(self.recorded),
             lost=self.source.lost(),
             totals=tuple(self.source.totals().tolist()),
-            latency=tuple(map(tuple, self.source.quantiles((0.5, 0.99)))),
+            latency=tuple(map(tuple, self.source.quantiles(QUANTILES))),
         )
         with contextlib.suppress(OSError):
             codec.send_packet(live, sample)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -285,7 +286,7 @@ class Together:
 def source_of(given: Live | Playback | ProgramRings) -> RecordSource:
     """Make the source of a trace."""
     if isinstance(given, Playback):
-        return ReplaySource(given)
+        return ReplaySource(_mapped(given), list(codec.descriptors_of(given)))
     if isinstance(given, ProgramRings):
         return ProgramSource(given)
     kernel = None if given.kernel is None else KernelMapSource(given.kernel)
@@ -298,26 +299,60 @@ def source_of(given: Live | Playback | ProgramRings) -> RecordSource:
     return found
 
 
+@dataclass(frozen=True)
+class Played:
+    """A recording to play back. Times are ns since its start.
+
+    Attributes:
+        times_ns: (samples,) int64, when the hits were sampled.
+        hits: (samples, points) uint64.
+        added: (n, 3) int64, rows of time, point and value in order of time: what points with a sum added.
+        rings: Release times (int64) and records, both in that order, of each ring.
+        latency_points: Ids of the points whose latency was measured.
+        lost: Lost events by point.
+        length_ns: Length of the recording.
+        speed: Factor of the pace.
+
+    """
+
+    times_ns: NDArray[np.int64]
+    hits: NDArray[np.uint64]
+    added: NDArray[np.int64]
+    rings: tuple[tuple[NDArray[np.int64], NDArray[np.void]], ...]
+    latency_points: tuple[int, ...]
+    lost: tuple[int, ...]
+    length_ns: int
+    speed: float
+
+
+def _mapped(given: Playback) -> Played:
+    points, samples = given.points, given.samples
+    table = map_file(given.table.fd)
+    end = samples * 8 * (1 + points)
+    rings = []
+    for index, played in enumerate(given.rings):
+        ring, count = map_file(played.file.fd), played.count
+        rings.append((ring[: count * 8].view(np.int64), ring[count * 8 :].view(given.layout.record(index))))
+    return Played(
+        times_ns=table[: samples * 8].view(np.int64),
+        hits=table[samples * 8 : end].view(np.uint64).reshape(samples, points),
+        added=table[end:].view(np.int64).reshape(-1, 3),
+        rings=tuple(rings),
+        latency_points=given.latency_points,
+        lost=given.lost,
+        length_ns=given.length_ns,
+        speed=given.speed,
+    )
+
+
 class ReplaySource:
     """A recording, played back at its original pace times `speed`."""
 
-    def __init__(self, given: Playback) -> None:
-        points, samples = given.points, given.samples
-        self._speed, self._duration_ns, self._lost = given.speed, given.length_ns, given.lost
-        self._descriptors = list(codec.descriptors_of(given))
-        table = map_file(given.table.fd)
-        self._sample_times = table[: samples * 8].view(np.int64)
-        end = samples * 8 * (1 + points)
-        self._sample_hits = table[samples * 8 : end].view(np.uint64).reshape(samples, points)
-        self._added = table[end:].view(np.int64).reshape(-1, 3)
-        self.ring_count = len(given.rings)
-        self._records, self._release = [], []
-        for index, played in enumerate(given.rings):
-            ring, count = map_file(played.file.fd), played.count
-            self._release.append(ring[: count * 8].view(np.int64))
-            self._records.append(ring[count * 8 :].view(given.layout.record(index)))
+    def __init__(self, played: Played, descriptors: Sequence[int] = ()) -> None:
+        self._played, self._descriptors = played, descriptors
+        self.ring_count = len(played.rings)
         self._position = [0] * self.ring_count
-        self._latency = _ReplayedLatency(given.latency_points)
+        self._latency = _ReplayedLatency(played.latency_points)
         self._start_ns = 0
         self._stopped_ns: int | None = None
 
@@ -327,7 +362,7 @@ class ReplaySource:
             return self._stopped_ns
         if not self._start_ns:
             return -1
-        return int((time.monotonic_ns() - self._start_ns) * self._speed)
+        return int((time.monotonic_ns() - self._start_ns) * self._played.speed)
 
     def go(self, start_ns: int) -> None:
         self._start_ns = start_ns
@@ -340,35 +375,39 @@ class ReplaySource:
         return False
 
     def drain(self, ring: int, file: int) -> int:
-        start = self._position[ring]
-        end = int(np.searchsorted(self._release[ring], self._now(), side="right"))
-        if end <= start:
-            return 0
-        records = self._records[ring][start:end]
+        records = self.take(ring)
         data = records.tobytes()
         written = 0
         while written < len(data):
             written += os.write(file, memoryview(data)[written:])
-        self._latency.add(records)
-        self._position[ring] = end
-        return end - start
+        return len(records)
+
+    def take(self, ring: int) -> NDArray[np.void]:
+        """Return a ring's records that were released since the last call."""
+        release_ns, records = self._played.rings[ring]
+        start, end = self._position[ring], int(np.searchsorted(release_ns, self._now(), side="right"))
+        taken = records[start:end]
+        self._latency.add(taken)
+        self._position[ring] = max(start, end)
+        return taken
 
     def hits(self) -> NDArray[np.uint64]:
-        row = int(np.searchsorted(self._sample_times, self._now(), side="right")) - 1
-        hits: NDArray[np.uint64] = self._sample_hits[max(row, 0)]
+        row = int(np.searchsorted(self._played.times_ns, self._now(), side="right")) - 1
+        hits: NDArray[np.uint64] = self._played.hits[max(row, 0)]
         return hits
 
     def planned_hits(self) -> NDArray[np.uint64]:
         return self.hits()
 
     def totals(self) -> NDArray[np.uint64]:
-        come = self._added[: np.searchsorted(self._added[:, 0], self._now(), side="right")]
-        sums = np.zeros(self._sample_hits.shape[1], np.uint64)
+        added = self._played.added
+        come = added[: np.searchsorted(added[:, 0], self._now(), side="right")]
+        sums = np.zeros(self._played.hits.shape[1], np.uint64)
         np.add.at(sums, come[:, 1], come[:, 2].astype(np.uint64))
         return sums
 
     def lost(self) -> int:
-        return sum(self._lost) if self._now() >= self._duration_ns else 0
+        return sum(self._played.lost) if self._now() >= self._played.length_ns else 0
 
     def quantiles(self, shares: Sequence[float]) -> list[list[float]]:
         return self._latency.quantiles(shares)

@@ -52,7 +52,12 @@ def stalls_figure(by_kernel: pd.DataFrame) -> Model:
     table = by_kernel[by_kernel["samples"] > 0]
     shown = table.head(TOP_BARS)
     if not len(shown):
-        raise ResultError("no stalls to draw", why="no execution unit was sampled", code="result.empty-figure")
+        raise ResultError(
+            "no stalls to draw",
+            why="no execution unit was sampled",
+            fix="profile code that keeps the GPU busy for longer",
+            code="result.empty-figure",
+        )
     rows = np.arange(len(shown))
     highest = int(shown["samples"].iloc[0])
     names = [named(symbol) for symbol in shown["symbol"]]
@@ -111,7 +116,12 @@ def utilisation_figure(intervals: pd.DataFrame, duration_ns: int) -> Model:
 
     table = intervals.dropna(subset=["busy_percent", "frequency_MHz"], how="all")
     if not len(table):
-        raise ResultError("no utilization to draw", why="the profile has no metric lines", code="result.empty-figure")
+        raise ResultError(
+            "no utilization to draw",
+            why="the profile has no metric lines",
+            fix="record with an iaprof that writes metrics (frequency-MHz, busy-percent)",
+            code="result.empty-figure",
+        )
     end = max(duration_ns / 1e9, 1e-9)
     fastest = float(table["frequency_MHz"].max()) if table["frequency_MHz"].notna().any() else 1.0
     plot = new_plot("Busy share and frequency of the GPU", x_range=(0, end), y_range=(0, 105))

@@ -28,26 +28,26 @@ if TYPE_CHECKING:
 def summary(npu: NpuTables) -> str:
     """Lines about jobs, buffers, mappings and messages, then families, phases and findings."""
     recording = npu.recording
-    lines = [
-        *banners_of(recording),
-        *sentences(npu),
-        "",
-        *aligned(families_table(npu.families)),
-        "",
-        *aligned(phases_table(npu.phase_totals)),
-    ]
+    lines = [*banners_of(recording), *sentences(npu)]
+    for table in _tables(npu):
+        lines += ["", *aligned(table)]
     return f"{terminal.page(lines)}\n\n{findings_text(_within(npu.findings))}"
 
 
 def html(npu: NpuTables) -> str:
     """The same as one self-contained element."""
     return element_html(
-        (families_table(npu.families), phases_table(npu.phase_totals)),
+        _tables(npu),
         banners=banners_of(npu.recording),
         template="sentences",
         sentences=sentences(npu),
         findings=Markup(findings_html(_within(npu.findings))),
     )
+
+
+def _tables(npu: NpuTables) -> list[FormattedTable]:
+    """Families and phases, if there are any."""
+    return [table for table in (families_table(npu.families), phases_table(npu.phase_totals)) if table.rows]
 
 
 def _within(findings: Findings) -> Findings:

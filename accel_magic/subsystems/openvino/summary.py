@@ -32,13 +32,14 @@ THREADS: Final = 10
 GENERATIONS: Final = 10
 _MOST: Final = 3
 _WORTH_NAMING: Final = 0.01
+_NOTHING: Final = "OpenVINO did nothing that this trace has: trace a cell that runs it with %%ktrace openvino"
 EVENTS_AT_ONCE: Final = 300_000
 """A number of events that is analyzed in well under a second."""
 
 
 def summary(openvino: OpenVinoTables) -> str:
     """Lines about inferences, layers and compilation, then tables of layers and threads."""
-    lines = [*banners_of(openvino.recording), *sentences(openvino)]
+    lines = [*banners_of(openvino.recording), *(sentences(openvino) or [_NOTHING])]
     for table in _tables(openvino):
         lines += ["", *aligned(table)]
     return terminal.page(lines)
@@ -50,7 +51,7 @@ def html(openvino: OpenVinoTables) -> str:
         _tables(openvino),
         banners=banners_of(openvino.recording),
         template="sentences",
-        sentences=sentences(openvino),
+        sentences=sentences(openvino) or [_NOTHING],
         findings="",
     )
 

@@ -29,6 +29,10 @@ HIDDEN = 0.01
 """A bar of this part of the longest cannot be seen."""
 _LOG_START = 0.7
 """Where bars begin on a logarithmic axis, so that a single hit has one."""
+_NOTHING_FIRED: Final = {
+    "why": "none of the probes fired",
+    "fix": "trace code that calls what they trace; --scope all counts all processes",
+}
 EVENTS_TO_BIN = 200_000
 """With more events, the rate figure uses the counter samples: decoding events must not delay the end of a cell."""
 
@@ -61,7 +65,7 @@ def hits(recording: Recording) -> Plot:
     fired = [point for point in _by_hits(recording) if recording.hits[point]]
     order = fired[:TOP_BARS]
     if not order:
-        raise ResultError("no hits to draw", why="none of the probes fired", code="result.empty-figure")
+        raise ResultError("no hits to draw", **_NOTHING_FIRED, code="result.empty-figure")
     labels = tuple(distinct(point_labels(recording.plan)))
     counts = [int(recording.hits[point]) for point in order]
     names = [labels[point] for point in order]
@@ -114,7 +118,7 @@ def latency(recording: Recording) -> Plot:
         raise ResultError(
             "no latencies to draw",
             why="no measured call ended" if points else "no probe measures a latency",
-            fix="" if points else "trace with latency:SPEC",
+            fix="trace until a measured call has returned" if points else "trace with latency:SPEC",
             code="result.empty-figure",
         )
     labels = tuple(distinct(point_labels(recording.plan)))
@@ -171,7 +175,7 @@ def rate(recording: Recording) -> Plot:
     """
     order = [point for point in _by_hits(recording) if recording.hits[point]][:TOP_LINES]
     if not order:
-        raise ResultError("no rates to draw", why="none of the probes fired", code="result.empty-figure")
+        raise ResultError("no rates to draw", **_NOTHING_FIRED, code="result.empty-figure")
     check_timed(recording, "rates")
     few = recording.event_count <= EVENTS_TO_BIN
     step = max(math.ceil(recording.duration_ns / RATE_STEPS), 1)

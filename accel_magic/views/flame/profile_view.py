@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from accel_magic.recording.profile import Profile
 
 TOP: Final = 15
+_NO_SAMPLES: Final = "there are no samples: the profiled code took less time than passes between two, or did nothing"
 _STATES: Final = {
     ThreadState.CPU: "on CPU",
     ThreadState.OFF_CPU: "waiting",
@@ -70,7 +71,8 @@ def _about_others(profile: Profile) -> str:
 
 
 def _notes(profile: Profile) -> tuple[str, ...]:
-    return (*((_about_others(profile),) if profile.others else ()), *profile.notes)
+    nothing = () if profile.total else (_NO_SAMPLES,)
+    return (*nothing, *((_about_others(profile),) if profile.others else ()), *profile.notes)
 
 
 def profile_text(
@@ -170,7 +172,12 @@ def heatmap_figure(profile: Profile) -> Model:
 
 def _check_samples(profile: Profile) -> None:
     if not profile.total:
-        raise ResultError("nothing to draw", why="no samples were taken", code="result.empty-figure")
+        raise ResultError(
+            "nothing to draw",
+            why="no samples were taken",
+            fix="profile code that runs longer, or sample more often: --rate",
+            code="result.empty-figure",
+        )
 
 
 def comparison_figure(profile: Profile, baseline: Profile, *, invert: bool = False) -> Model:
@@ -181,7 +188,12 @@ def comparison_figure(profile: Profile, baseline: Profile, *, invert: bool = Fal
 
     """
     if not profile.total or not baseline.total:
-        raise ResultError("nothing to compare", why="one of the profiles has no samples", code="result.empty-figure")
+        raise ResultError(
+            "nothing to compare",
+            why="one of the profiles has no samples",
+            fix="compare profiles of code that runs longer",
+            code="result.empty-figure",
+        )
     return _flame(profile, baseline=baseline, invert=invert)
 
 

@@ -37,12 +37,13 @@ _TEXTS: Final[Mapping[Unit, Callable[[Any], str]]] = {
 }
 
 
-def tool_figure(tool: str, table: pd.DataFrame) -> Plot:
+def tool_figure(tool: str, table: pd.DataFrame, why_empty: str = "no instrumented kernel ran") -> Plot:
     """Draw the figure of a tool, about 380 x 240, or as wide as the page allows.
 
     Args:
         tool: One of `TOOLS`.
         table: The tool's table, from `GpuResult.tools`.
+        why_empty: Why it has no rows, if it has none.
 
     Returns:
         A Bokeh figure, which also displays itself in a notebook.
@@ -52,7 +53,12 @@ def tool_figure(tool: str, table: pd.DataFrame) -> Plot:
 
     """
     if not len(table):
-        raise ResultError(f"{tool} has nothing to draw", why="no instrumented kernel ran", code="result.empty-figure")
+        raise ResultError(
+            f"{tool} has nothing to draw",
+            why=why_empty,
+            fix=f"trace kernels that have what it shows ({TOOLS[tool].shows}); result.kernels has those that ran",
+            code="result.empty-figure",
+        )
     described = TOOLS[tool].figure(table)
     return displayed(_DRAW[type(described)](described))
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from accel_magic import terminal
 from accel_magic.analysis.gpu.host import summary
+from accel_magic.analysis.gpu.nothing import why_empty, why_no_program_ran
 from accel_magic.banners import banners_of
 from accel_magic.quantities import counted_text, duration_text, exact_text
 from accel_magic.recording.gpu_data import NOT_WANTED
@@ -92,16 +93,23 @@ def comparison_text(tables: Mapping[str, pd.DataFrame], devices: tuple[str, str]
         banners: Banners of both.
 
     """
-    lines = [*banners, _compared(devices)]
+    lines = [*banners, _compared(devices), *_without_rows(tables)]
     for title, table in tables.items():
-        lines += ["", title, *aligned(frame_table(_changes(table), TOP))]
+        if len(table):
+            lines += ["", title, *aligned(frame_table(_changes(table), TOP))]
     return terminal.page(lines)
 
 
 def comparison_html(tables: Mapping[str, pd.DataFrame], devices: tuple[str, str], banners: tuple[str, ...]) -> str:
     """A comparison as one self-contained HTML element."""
-    shown = [(title, frame_table(_changes(table), LIMIT)) for title, table in tables.items()]
-    return element_html(shown, [Note(_compared(devices))], banners=banners)
+    shown = [(title, frame_table(_changes(table), LIMIT)) for title, table in tables.items() if len(table)]
+    return element_html(shown, [Note(_compared(devices))], banners=banners, notes=_without_rows(tables))
+
+
+def _without_rows(tables: Mapping[str, pd.DataFrame]) -> list[str]:
+    """A sentence about the tables that have nothing to compare."""
+    empty = [title for title, table in tables.items() if not len(table)]
+    return [f"neither trace has rows of {', '.join(empty)}"] if empty else []
 
 
 def _compared(devices: tuple[str, str]) -> str:
@@ -137,6 +145,8 @@ def gpu_notes(gpu: GpuAnalysis) -> list[str]:
         notes.append(
             "no kernel was launched, so there was nothing to trace; kernels launched before or after do not count"
         )
+    elif not why_no_program_ran(gpu):
+        notes += [f"{tool}: {why_empty(gpu, tool)}" for tool, table in gpu.tools.items() if not len(table)]
     return [*gpu.recording.notes, *notes, *gpu.recording.findings]
 
 

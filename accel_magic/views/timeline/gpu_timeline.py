@@ -66,6 +66,7 @@ def timeline(gpu: GpuAnalysis, beside: Beside | None = None) -> Any:
         raise ResultError(
             "there is nothing to draw over time",
             why="no kernel was launched, and no host call recorded",
+            fix="trace a cell that launches a kernel",
             code="result.empty-figure",
         )
     rows = list(dict.fromkeys(bars["row"]))
