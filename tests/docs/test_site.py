@@ -75,7 +75,7 @@ def test_the_site_builds_strictly_and_loads_nothing_from_elsewhere(source, tmp_p
             str(CONFIG),
             docs_dir=str(source),
             site_dir=str(tmp_path),
-            plugins=[{"mkdocs-jupyter": {"execute": False, "include_requirejs": False}}],
+            plugins=[{"mkdocs-jupyter": {"cache": False, "execute": False, "include_requirejs": False}}],
         )
         config.plugins.on_startup(command="build", dirty=False)
         build(config)
