@@ -25,10 +25,11 @@ function show_tables(chosen) {
   const listed = jobs.job.map((_, at) => at).filter((at) => all || wanted.has(jobs.job[at]))
   const step_count = steps.reduce((sum, i) => sum + d.steps[i], 0)
   const what = all ? "all" : "selected"
-  const of_steps = table(["layer", "step", "start", "duration", "job", "thread", "caused by"],
-    steps.slice(0, table_rows).map((i) => [kind_of(i), name_of(i), duration(d.left[i], 6),
+  const without_jobs = (row) => jobs.job.length ? row : row.filter((_, at) => at !== 4)
+  const of_steps = table(without_jobs(["layer", "step", "start", "duration", "job", "thread", "caused by"]),
+    steps.slice(0, table_rows).map((i) => without_jobs([kind_of(i), name_of(i), duration(d.left[i], 6),
       d.width[i] > 0 ? duration(d.width[i]) : "", d.job[i] < 0 ? "" : d.job[i],
-      who_of(d.who[i]), texts.chains[d.chain[i]]]), steps.length - table_rows)
+      who_of(d.who[i]), texts.chains[d.chain[i]]])), steps.length - table_rows)
   const of_jobs = table(["job", "status", "submitted", "latency", "wait", "thread"],
     listed.slice(0, table_rows).map((at) => [jobs.job[at], jobs.status[at], duration(jobs.submitted[at], 6),
       duration(jobs.latency[at]), duration(jobs.wait[at]), jobs.thread[at]]), listed.length - table_rows)
