@@ -6,7 +6,6 @@ The field gives the option's name and default. What is declared with it makes th
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import MISSING, dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from accel_magic.errors import ProbeError
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Iterable, Mapping
 
 T = TypeVar("T")
@@ -69,7 +69,9 @@ class Option:
         default = f" ({self.shown_default})" if self.shown_default else ""
         more: dict[str, Any] = {"dest": self.name, "default": None, "help": f"{text}{default}", **self.on_line}
         if self.kinds == (bool,):
-            more["action"] = argparse.BooleanOptionalAction
+            from argparse import BooleanOptionalAction  # without a command line or a magic, nothing parses
+
+            more["action"] = BooleanOptionalAction
         if self.convert is not None:
             more["type"] = self.convert
         if self.metavar:
@@ -161,7 +163,9 @@ def positive(text: str, convert: Callable[[str], float], what: str) -> Any:
     except ValueError:
         value = 0
     if not 0 < value < 1e15:
-        raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
+        from argparse import ArgumentTypeError
+
+        raise ArgumentTypeError(f"{text!r} is not {what}")
     return value
 
 

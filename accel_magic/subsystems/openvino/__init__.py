@@ -84,6 +84,8 @@ def _compared(ours: OpenVino, baseline: OpenVino) -> Compared:
 
 
 def _observer(plan: Plan) -> Observer | None:
+    if not any(point.kind == "itt" for point in plan.points):
+        return None  # without the imports
     from accel_magic.subsystems.openvino.compiled_models import observer
 
     return observer(plan)
