@@ -132,14 +132,15 @@ def _plot(plot: Any) -> dict[str, Any]:
     made = getattr(plot, "_accel_magic_marks", None)
     marks = [each for renderer in plot.renderers if renderer.visible for each in _marks(renderer)]
     marks += [made()] if made else []
-    y_range, x_range = _range(plot.y_range, marks, 2), _range(plot.x_range, marks, 0)
+    log_x, log_y = isinstance(plot.x_scale, LogScale), isinstance(plot.y_scale, LogScale)
+    x_range, y_range = _range(plot.x_range, marks, 0, log=log_x), _range(plot.y_range, marks, 2, log=log_y)
     names, values = _labels(plot.yaxis, y_range), _labels(plot.xaxis, x_range)
     inner = max(min(max(int(plot.height or 240) - 60, _PLOT_HEIGHT[0]), _PLOT_HEIGHT[1]), _NAME * len(names))
     left = 12 + max((len(text) for _, text in names), default=0) * _CHARACTER + _LINE * _has_title(plot.yaxis)
     title = shortened(str(plot.title.text or ""), _TITLE) if plot.title and plot.title.visible else ""
     top = _LINE + 4 if title else 4
-    across = _Axis(*x_range, left, WIDTH - 12, isinstance(plot.x_scale, LogScale))
-    down = _Axis(*y_range, top + inner, top, isinstance(plot.y_scale, LogScale))
+    across = _Axis(*x_range, left, WIDTH - 12, log_x)
+    down = _Axis(*y_range, top + inner, top, log_y)
     below = top + inner + (_LINE if values else 0) + _LINE * _has_title(plot.xaxis)
     legend = _legend(plot, below)
     rows = -(-len(legend) // _LEGEND_COLUMNS)
@@ -181,7 +182,7 @@ def _labels(axes: Sequence[Any], shown: tuple[float, float]) -> list[tuple[float
     return [(float(tick), str(texts.get(tick, f"{tick:g}"))) for tick in ticks]
 
 
-def _range(given: Any, marks: Sequence[Marks], column: int) -> tuple[float, float]:
+def _range(given: Any, marks: Sequence[Marks], column: int, *, log: bool) -> tuple[float, float]:
     """Start and end of an axis; from the data if the figure leaves them open."""
     start, end = (getattr(given, name, None) for name in ("start", "end"))
     if isinstance(start, int | float) and isinstance(end, int | float) and np.isfinite([start, end]).all():
@@ -189,9 +190,9 @@ def _range(given: Any, marks: Sequence[Marks], column: int) -> tuple[float, floa
     values = [
         (each.boxes[:, column // 2] if each.line else each.boxes[:, column : column + 2]).ravel() for each in marks
     ]
-    finite = np.concatenate([*values, np.zeros(1)])
-    finite = finite[np.isfinite(finite)]
-    return float(finite.min()), float(finite.max())
+    found = np.concatenate([*values, np.zeros(0)])
+    found = found[np.isfinite(found) & ((found > 0) | (not log))]
+    return (float(found.min()), float(found.max())) if len(found) else (1.0, 10.0)
 
 
 def _marks(renderer: Any) -> Iterator[Marks]:

@@ -45,6 +45,7 @@ from accel_magic.results.scheduling_result import ScheduleResult
 from accel_magic.results.trace_result import TraceResult
 from accel_magic.subsystems.iaprof.result import IaprofResult, open_profile
 from accel_magic.views.dry_run import DryRun
+from accel_magic.views.figures import static_picture
 from accel_magic.views.program_view import ProgramDryRun
 from tests.support.errors import raises
 from tests.support.little_recorded import LITTLE, empty, opened, subjects
@@ -171,8 +172,12 @@ def wrong(name, action):
     except Exception as error:  # noqa: BLE001 - reported
         yield f"{name}: {error!r} at {traceback.extract_tb(error.__traceback__)[-1]}"
     else:
-        if isinstance(shown, Model) and not draws_something(shown):
+        if not isinstance(shown, Model):
+            return
+        if not draws_something(shown):
             yield f"{name}: a figure without marks that says nothing"
+        if re.search(r"[,hvM\"](?:nan|-?inf)\b", static_picture.picture(shown)):
+            yield f"{name}: a picture with a place that is no number"
 
 
 def of_result(result, whole, folder):

@@ -123,6 +123,18 @@ def test_ten_thousand_steps_side_by_side_are_a_small_picture():
     assert len(picture) < 3000
 
 
+def test_an_open_range_is_that_of_the_data_also_on_a_logarithmic_axis():
+    plot = new_plot("open", x_axis_type="log")
+    plot.add_glyph(ColumnDataSource({"x": [0.1, 1, 10, 100], "y": [0, 1, 2, 3]}), Line(x="x", y="y"))
+
+    [line] = [path.get("d") for path in drawn(plot).iter(f"{SVG}path") if path.get("stroke-width")]
+
+    across = [float(point.split(",")[0]) for point in line.removeprefix("M").split()]
+    steps = np.diff(across)
+    assert steps == pytest.approx([steps[0]] * 3, abs=0.2)
+    assert across[-1] - across[0] > 500
+
+
 def test_what_has_nothing_to_draw_is_an_empty_figure_with_its_title():
     picture = drawn(new_plot("nothing here"))
 
