@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 CALL_S: Final = 120.0
 """How long a call may take by default."""
 _LOOK_S: Final = 1.0
+_ASKED: Final = 10
+"""How often Dask is asked for the names of workers: it refreshes its copy in the background, at times without them."""
 _IMPORTS: Final = re.compile(r"(ModuleNotFound|Import|Attribute)Error\b.*accel_magic")
 
 
@@ -265,10 +267,12 @@ class DaskAdapter(ClusterAdapter):
 
     def addresses(self) -> dict[str | int, str]:
         """The current workers: address and name."""
-        workers = self._client.scheduler_info()["workers"]
-        if len(workers) < len(counts := self._client.nthreads()):  # some versions describe 5 workers only
-            workers = {address: workers.get(address, {}) for address in counts}
-        return {address: str(facts.get("name", address)) for address, facts in workers.items()}
+        current, described = self._client.nthreads(), dict[str, Any]()
+        for _ in range(_ASKED):
+            described |= self._client.scheduler_info()["workers"]
+            if current.keys() <= described.keys():
+                break
+        return {address: str(described.get(address, {}).get("name", address)) for address in current}
 
     def submit(self, address: str | int, function: Callable[[], Any]) -> Any:
         """Start a call outside the task system."""

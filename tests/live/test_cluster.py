@@ -85,16 +85,23 @@ def dask():
 
 
 def alive(dask):
-    """Addresses of the workers. Dask gives up on one that a busy machine does not start in time: it is asked again."""
+    """The workers by address. Dask gives up on one that a busy machine does not start in time: it is asked again."""
     dask.cluster.scale(3)
-    return dask.scheduler_info()["workers"].keys()
+    return dict(dask.scheduler_info()["workers"])
 
 
 @pytest.fixture
 def workers(dask):
     """Addresses of the three workers, by name."""
-    wait_for(lambda: len(alive(dask)) == 3, deadline_s=240)
-    return {address: str(facts["name"]) for address, facts in dask.scheduler_info()["workers"].items()}
+    found = {}
+
+    def all_there():
+        found.clear()  # Dask refreshes its copy in the background, at times without workers
+        found.update(alive(dask))
+        return len(found) == 3
+
+    wait_for(all_there, deadline_s=240)
+    return {address: str(facts["name"]) for address, facts in found.items()}
 
 
 @pytest.fixture(scope="module")
@@ -287,7 +294,7 @@ def test_agents_whose_workers_were_all_replaced_are_kept_by_the_new_workers(dask
         unheard_s = time.monotonic() + 1.3 * silence_s
         for pid in dask.run(os.getpid).values():
             os.kill(pid, signal.SIGKILL)
-        wait_for(lambda: len(alive(dask) - workers.keys()) == 3, deadline_s=240)
+        wait_for(lambda: len(alive(dask).keys() - workers.keys()) == 3, deadline_s=240)
         time.sleep(max(unheard_s - time.monotonic(), 0))
 
     assert {part.node.name: by_function(part.recording)["a64l"] for part in t.result.parts} == expected
