@@ -76,6 +76,21 @@ static long (*am_read_user_str)(void *to, u32 size, const void *from) = (void *)
 /* Missing in BCC's header. The verifier knows the result's type, so members of the task can be read directly. */
 static void *(*am_current_task)(void) = (void *)158;
 
+/*
+ * Keeps a program's variables on the stack of its task. From Linux 6.13 on, a program with 64 bytes of them or more has a
+ * stack per processor, also in user-space probes, where a thread that is preempted in the program would find there what
+ * the next one to run it has written. A program with a tail call never has such a stack, even if the verifier
+ * knows that the call is not reached, as here (kernel/bpf/verifier.c, check_max_stack_depth).
+ */
+static long (*am_tail_call)(void *ctx, void *programs, u32 index) = (void *)12;
+#define AM_KEEP_TASK_STACK                                                                                     \
+	{                                                                                                      \
+		u64 never;                                                                                     \
+		asm volatile("%0 = 0" : "=r"(never)); /* known to the verifier, not to the compiler */         \
+		if (never)                                                                                     \
+			am_tail_call(ctx, 0, 0);                                                               \
+	}
+
 /* Written by user space through mmap; accel_magic/kernel/attachment.py has the same fields. */
 struct am_control {
 	u32 enabled;	  /* hits are counted */

@@ -13,6 +13,9 @@
 	u64 pid_tgid, duration;
 	u32 am_pid, am_tid, am_cpu, point;
 
+#if AM_ATOMIC
+	AM_KEEP_TASK_STACK
+#endif
 	if (!am_enabled())
 		return 0;
 	AM_OPEN

@@ -72,7 +72,7 @@ def enclosed(events):
             & (events["time_ns"] <= ioctl.time_ns)
             & (events["time_ns"] + events["duration_ns"] >= ioctl.time_ns + ioctl.duration_ns)
         ]
-        found[calls["function"].item(), ioctl.function] += 1
+        found[" and ".join(calls["function"]) or "no call", ioctl.function] += 1
     return found
 
 
