@@ -46,8 +46,8 @@ def last() -> Result:
     return _last
 
 
-def keep(result: Result) -> None:
-    """Make a result the newest."""
+def keep(result: Result | None) -> None:
+    """Make a result the newest; None: as if nothing had been traced."""
     global _last  # noqa: PLW0603 - accel_magic.last
     _last = result
 

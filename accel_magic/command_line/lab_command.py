@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from accel_magic.lab.image import LabImage
     from accel_magic.lab.image.progress import Report
+    from accel_magic.lab.image.snapshots import Snapshot
 
     Commands = argparse._SubParsersAction[Any]  # noqa: SLF001 - its only name
 
@@ -44,7 +45,11 @@ def _add_build(commands: Commands) -> None:
     )
     which = build.add_mutually_exclusive_group()
     which.add_argument("--kernel", choices=KERNELS, default=DEFAULT, help="kernel series (default: %(default)s)")
-    which.add_argument("--all", action="store_true", help="everything: all series, Level Zero, the accelerator")
+    which.add_argument(
+        "--all",
+        action="store_true",
+        help="everything: all series, Level Zero, the accelerator, and a snapshot of the default series",
+    )
     build.add_argument("--debs", type=Path, metavar="FOLDER", help="use the packages in FOLDER, without apt or network")
     build.add_argument(
         "--urls", action="store_true", help="only print the packages' URLs, for downloading them yourself"
@@ -59,12 +64,18 @@ def _add_build(commands: Commands) -> None:
         action="store_true",
         help="also compile the lab's own accelerator: a DRM render node with gpu_ext's policies, without a GPU",
     )
+    build.add_argument(
+        "--snapshot",
+        action=argparse.BooleanOptionalAction,
+        help="save a lab that has booted and traced once: labs then start in seconds (default: if possible)",
+    )
     build.set_defaults(handler=_build)
 
 
 def _add_status(commands: Commands) -> None:
     status = commands.add_parser("status", help="show which parts of the lab are built, and where")
     status.add_argument("--json", action="store_true", help="print the status as JSON")
+    status.add_argument("--verify", action="store_true", help="read snapshots whole and compare their checksums")
     status.set_defaults(handler=_status)
 
 
@@ -94,6 +105,8 @@ def _build(options: argparse.Namespace) -> int:
         level_zero = None if options.level_zero is False else _built_level_zero(options, bar)
         for kernel in with_module:
             image.build_accelerator(kernel, debs=options.debs, report=bar)
+        which = (image.DEFAULT,) if options.all and options.snapshot is None else kernels
+        saved = [] if options.snapshot is False else [_built_snapshot(kernel, options, bar) for kernel in which]
     finally:
         bar.end()
     print("\n".join(_line(one) for one in images))
@@ -101,7 +114,24 @@ def _build(options: argparse.Namespace) -> int:
         print(level_zero)
     if with_module:
         print(f"accelerator: built for {', '.join(with_module)}; start with lab run --accelerator")
+    print("\n".join(saved), end="\n" * bool(saved))
     return 0
+
+
+def _built_snapshot(kernel: str, options: argparse.Namespace, report: Report) -> str:
+    """Build the snapshot of a kernel's lab; returns a line about it. A failure is an error only if it was requested."""
+    from accel_magic.lab import snapshot
+
+    try:
+        return _snapshot_line(kernel, snapshot.build(kernel, report=report))
+    except MachineError as error:
+        if options.snapshot:
+            raise
+        return f"snapshot: none of {kernel}, so labs boot. {error.what}: {error.why}"
+
+
+def _snapshot_line(kernel: str, one: Snapshot) -> str:
+    return f"snapshot: {kernel}, {one.disk_bytes() / 1e6:.0f} MB, made in {one.built_s:.0f} s"
 
 
 def _built_level_zero(options: argparse.Namespace, report: Report) -> str:
@@ -122,6 +152,7 @@ def _status(options: argparse.Namespace) -> int:
     from accel_magic.lab.image import store
 
     found = image.built()
+    by_kernel = {one.kernel: one for one in found}
     if options.json:
         images = [dataclasses.asdict(one) for one in found]
         content = {
@@ -129,21 +160,39 @@ def _status(options: argparse.Namespace) -> int:
             "bytes": store.size_of(image.cache()),
             "images": images,
             "level_zero": _level_zero(),
+            "snapshots": {kernel: _snapshot(one, options) for kernel, one in by_kernel.items()},
             "accelerator": [kernel for kernel in image.KERNELS if _has_accelerator(kernel)],
         }
         print(json.dumps(content, indent=1, default=str))
         return 0
     print(f"cache: {image.cache()}, {store.size_of(image.cache()) / 1e6:.0f} MB")
-    by_kernel = {one.kernel: one for one in found}
     for kernel in image.KERNELS:
         one = by_kernel.get(kernel)
         print(_line(one) if one else f"{kernel}: not built (python -m accel_magic lab build --kernel {kernel})")
         for note in one.notes if one else ():
             print(f"  note: {note}")
     print(f"Level Zero: {_level_zero() or 'not built (python -m accel_magic lab build)'}")
+    for one in found:
+        print(f"snapshot: {one.kernel}: {_snapshot(one, options)}")
     ready = ", ".join(kernel for kernel in image.KERNELS if _has_accelerator(kernel))
     print(f"accelerator: {ready or 'not built (python -m accel_magic lab build --kernel 7.2 --accelerator)'}")
     return 0
+
+
+def _snapshot(one: LabImage, options: argparse.Namespace) -> str:
+    """What labs with a kernel start from."""
+    from accel_magic.lab.image.snapshots import Snapshot, verify
+    from accel_magic.lab.vm.beginning import find_snapshot
+    from accel_magic.lab.vm.lab_settings import Settings, hypervisor
+
+    settings = Settings(kernel=one.kernel)
+    found = find_snapshot(one, settings, hypervisor(settings.hypervisor))
+    if isinstance(found, Snapshot):
+        verified = (
+            "" if not options.verify else ", verified" if verify(found) else ", DAMAGED: lab clean, then build again"
+        )
+        return f"{found.disk_bytes() / 1e6:.0f} MB, made in {found.built_s:.0f} s{verified}"
+    return f"labs boot, because {found}"
 
 
 def _level_zero() -> Path | None:

@@ -62,6 +62,7 @@ _STEPS = {
     "fetch": "fetching",
     "unpack": "unpacking",
     "build": "building",
+    "snapshot": "snapshot",
     "note": "note",
 }
 

@@ -14,6 +14,7 @@ import contextlib
 import json
 import os
 import signal
+import sys
 import threading
 import time
 from concurrent.futures import Future
@@ -26,7 +27,7 @@ from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 from traitlets import Bool, Dict, Enum, Integer, List, Unicode
 
 from accel_magic.errors import MachineError
-from accel_magic.lab import image
+from accel_magic.lab import image, snapshot
 from accel_magic.lab.guest import LISTENING
 from accel_magic.lab.vm import ordinary_user
 from accel_magic.lab.vm.connection import GuestGoneError
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
 
 
 KERNEL_VARIABLE = "ACCEL_MAGIC_LAB_KERNEL"
+GUEST_PORTS = {name: 40001 + number for number, name in enumerate(port_names)}
+"""The kernel's ports in the guest; the host's are free ones, which are forwarded to them."""
 _LOOPBACK = "127.0.0.1"
 _EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - inside the guest; the host forwards only its loopback
 
@@ -113,7 +116,7 @@ class LabProvisioner(LocalProvisioner):
         cwd = Path(folder).resolve()
         file = self._manager().connection_file
         connection = json.loads(Path(file).read_text())
-        ports = {connection[name]: connection[name] for name in port_names}
+        ports = {connection[name]: port for name, port in GUEST_PORTS.items()}
         settings = Settings(
             kernel=env.get(KERNEL_VARIABLE) or self.kernel,
             share=self._shared(cwd),
@@ -130,7 +133,7 @@ class LabProvisioner(LocalProvisioner):
         return Launch(
             settings=settings,
             command=[part.replace(os.path.realpath(file), CONNECTION_FILE) for part in cmd],
-            connection=json.dumps({**connection, "ip": _EVERY_ADDRESS}),
+            connection=json.dumps({**connection, **GUEST_PORTS, "ip": _EVERY_ADDRESS}),
             env=env,
             cwd=cwd,
         )
@@ -209,6 +212,9 @@ _LISTEN_S = 120.0
 _POLL_S = 0.05
 CONNECTION_FILE = "{connection_file}"
 # Variables that refer to host processes: ipykernel exits if its parent process is not JPY_PARENT_PID.
+_AT_START = ("PYTHON", "LD_", "GLIBC_", "MALLOC_")
+_HARMLESS = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
+"""Variables that a process reads when it starts begin so, except these, whose value does not matter."""
 _NOT_FOR_THE_GUEST = ("JPY_PARENT_PID", "JPY_INTERRUPT_EVENT")
 _GONE = 255
 
@@ -287,12 +293,22 @@ def start(launch: Launch, report: Report) -> GuestKernel:
     """
     _prepare(launch.settings, _Lines(report))
     lab = Lab(launch.settings, report=report)
-    lab.start()
+    lab.start(kernel=_may_wait(launch))
     try:
-        return _listening(lab, launch)
+        kernel = _listening(lab, launch)
     except BaseException:
         lab.close()
         raise
+    if not lab.restored:
+        snapshot.build_in_background(launch.settings.kernel)
+    return kernel
+
+
+def _may_wait(launch: Launch) -> bool:
+    """Whether a snapshot's kernel can become this one: it has started with another command and environment."""
+    program, *options = launch.command[:4]
+    own = options == snapshot.kernel_options() and program == sys.executable
+    return own and not any(name.startswith(_AT_START) and name not in _HARMLESS for name in launch.env)
 
 
 def _prepare(settings: Settings, report: _Lines) -> None:
@@ -317,12 +333,19 @@ def _listening(lab: Lab, launch: Launch) -> GuestKernel:
         if launch.settings.user == "ordinary":
             ordinary_user.own(created)
     output = _Output(lab.logs / "ipykernel.log")
-    process = lab.popen(
-        [part.replace(CONNECTION_FILE, str(file)) for part in launch.command],
-        on_output=output,
-        cwd=launch.cwd,
-        env={name: value for name, value in launch.env.items() if name not in _NOT_FOR_THE_GUEST},
-    )
+    command = [part.replace(CONNECTION_FILE, str(file)) for part in launch.command]
+    env = {name: value for name, value in launch.env.items() if name not in _NOT_FOR_THE_GUEST}
+    process = lab.take_kernel(output)
+    if process is None:
+        process = lab.popen(command, on_output=output, cwd=launch.cwd, env=env)
+    else:
+        request = {
+            "arguments": command[4:],
+            "cwd": str(launch.cwd),
+            "environment": lab.environment(env),
+            "user": ordinary_user.ids() if launch.settings.user == "ordinary" else None,
+        }
+        process.write(json.dumps(request).encode() + b"\n")
     kernel = GuestKernel(lab, process)
     until = time.monotonic() + _LISTEN_S
     while not output.listens.wait(_POLL_S):

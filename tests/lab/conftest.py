@@ -21,6 +21,8 @@ from accel_magic import errors
 from accel_magic.api.probe_trace import finish
 from accel_magic.errors import MachineError
 from accel_magic.lab import image, level_zero, npu
+from accel_magic.lab import snapshot as lab_snapshot
+from accel_magic.lab.image import snapshots
 from accel_magic.lab.vm.lab import Lab
 from accel_magic.lab.vm.lab_settings import Settings
 from accel_magic.recording import handover
@@ -67,6 +69,27 @@ def build_level_zero():
         if os.environ.get("ACCEL_MAGIC_REQUIRE_LAB") == "1":
             pytest.fail(f"cannot build Level Zero, which is required: {error}")
         pytest.skip(f"cannot build Level Zero: {error}")
+
+
+@pytest.fixture(scope="session")
+def snapshot(image_of):
+    """The snapshot of the default kernel's lab."""
+    image_of(image.DEFAULT)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(snapshots.VARIABLE, "use")
+        try:
+            return lab_snapshot.build()
+        except MachineError as error:
+            if os.environ.get("ACCEL_MAGIC_REQUIRE_LAB") == "1":
+                pytest.fail(f"cannot make a snapshot of the lab, which is required: {error}")
+            pytest.skip(f"cannot make a snapshot of the lab: {error}")
+
+
+@pytest.fixture
+def use_snapshots(snapshot, monkeypatch):
+    """Labs of this test start from the snapshot."""
+    monkeypatch.setenv(snapshots.VARIABLE, "use")
+    return snapshot
 
 
 @dataclass(frozen=True)

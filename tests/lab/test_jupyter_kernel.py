@@ -20,6 +20,7 @@ from jupyter_client.ioloop import AsyncIOLoopKernelManager
 from nbclient import NotebookClient
 
 from accel_magic.errors import MachineError
+from accel_magic.lab.image import snapshots
 from tests.support.errors import raises
 
 pytestmark = pytest.mark.lab
@@ -38,8 +39,9 @@ def built(image_of):
 class Notebook:
     """A started kernel, used through a front end's messages."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, **config):
         self.manager = KernelManager(kernel_name=NAME)
+        self.manager.kernel_spec.metadata["kernel_provisioner"]["config"].update(config)
         self.manager.start_kernel(cwd=str(folder))
         self.client = self.manager.client()
         self.client.start_channels()
@@ -81,11 +83,16 @@ class Notebook:
         self.manager.shutdown_kernel(**options)
 
 
-@pytest.fixture(scope="module")
-def notebook(built, tmp_path_factory):
-    notebook = Notebook(tmp_path_factory.mktemp("notebooks"))
-    yield notebook
-    notebook.close(now=True)
+@pytest.fixture(scope="module", params=[pytest.param("booted", marks=pytest.mark.thorough), "restored"])
+def notebook(request, built, tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "restored":
+            request.getfixturevalue("snapshot")
+            patch.setenv(snapshots.VARIABLE, "use")
+        notebook = Notebook(tmp_path_factory.mktemp("notebooks"))
+        assert notebook.lab.restored == (request.param == "restored")
+        yield notebook
+        notebook.close(now=True)
 
 
 def family(lab):
@@ -151,12 +158,12 @@ def test_the_banner_describes_the_machine(notebook):
 
     outcome = re.search(
         r"NPU lab: Linux (\S+) in a virtual machine with an emulated NPU \(8086:7d1d, intel_vpu\), "
-        r"ready (\d+) s after power-on\.",
+        r"(ready [1-9]\d* s after power-on|restored from a snapshot)\.",
         banner,
     )
     assert outcome
     assert outcome[1] == notebook.value("__import__('os').uname().release")
-    assert int(outcome[2]) >= 1
+    assert outcome[2].startswith("restored") == notebook.lab.restored
 
 
 @pytest.mark.parametrize(
@@ -175,8 +182,7 @@ def test_an_interrupt_ends_only_the_cell(notebook, body):
     assert notebook.value("kept") == 42
 
 
-@pytest.mark.thorough  # boots another virtual machine
-def test_a_restart_boots_a_new_machine_with_the_same_ports(notebook):
+def test_a_restart_is_a_new_machine_with_the_same_ports(notebook):
     before, ports = notebook.value(BOOT_ID), [getattr(notebook.manager, name) for name in PORTS]
     pids, folder = family(notebook.lab), notebook.lab.exchange.parent
     notebook.run("name = 1; open('/tmp/of-the-old-machine', 'w').close()")

@@ -18,6 +18,7 @@ GUEST = "ACCEL_MAGIC_LAB"
 LOCALE = ("LC_", "LANG")
 OWN = {
     "ACCEL_MAGIC_BROKER": "",  # tests start their own: this machine's, or the socket that one left, is not for them
+    "ACCEL_MAGIC_LAB_SNAPSHOT": "off",  # labs boot, except in tests of snapshots
     "LC_ALL": "C.UTF-8",
     # Half a minute by default, in which workers may not even start on a busy machine.
     "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "240s",

@@ -10,6 +10,7 @@ import os
 import select
 import signal
 import socket
+import struct
 import sys
 from pathlib import Path
 from typing import TextIO
@@ -22,6 +23,8 @@ from accel_magic.lab.device.statistics import Statistics
 from accel_magic.lab.device.vfio_user import TIMEOUT_S, DeviceServer
 
 PR_SET_PDEATHSIG = 1
+_CREDENTIALS = struct.Struct("iII")
+"""Process, user and group of a socket's other end."""
 
 
 def options(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -108,6 +111,8 @@ def serve(listener: socket.socket, server: DeviceServer, stop: int) -> None:
         connection, _ = listener.accept()
         with connection:
             connection.settimeout(TIMEOUT_S)
+            credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+            server.npu.memory.client = _CREDENTIALS.unpack(credentials)[0]
             served = _serve_connection(connection, server, stop)
 
 

@@ -15,14 +15,18 @@ import signal
 import struct
 import sys
 import termios
+import time
 
 if __name__ == "__main__":  # run as a script: importing the package would load too much
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
-    from guest_frames import Command, GuestFacts, GuestFrameKind, Unpacker, pack  # type: ignore[import-not-found, unused-ignore]
+    from guest_frames import Command, GuestFacts, GuestFrameKind, Resumption, Unpacker, pack  # type: ignore[import-not-found, unused-ignore]
 else:
-    from accel_magic.lab.guest.guest_frames import Command, GuestFacts, GuestFrameKind, Unpacker, pack
+    from accel_magic.lab.guest.guest_frames import Command, GuestFacts, GuestFrameKind, Resumption, Unpacker, pack
 
 _PIECE = 1 << 16
+RESUME_FOLDER = "/run/accel_magic/resume"
+"""Where init waits when a snapshot is made: it reads `configuration` after a line in `go`, and answers in `done`."""
+_RNDADDENTROPY, _RNDRESEEDCRNG = 0x40085203, 0x5207
 
 
 class CommandProcess:
@@ -130,9 +134,7 @@ class GuestAgent:
 
     def run(self) -> None:
         """Serve until the host sends SHUTDOWN or disconnects."""
-        with open("/proc/uptime") as file:  # noqa: PTH123 - pathlib is slow to import
-            uptime = float(file.read().split()[0])
-        self.send(GuestFrameKind.READY, 0, json.dumps(GuestFacts(os.uname().release, uptime)).encode())
+        self.report_ready(since=0.0)
         while True:
             outputs = {descriptor: process for process in self.processes.values() for descriptor in process.outputs}
             blocked = [process.input for process in self.processes.values() if process.pending]
@@ -149,6 +151,30 @@ class GuestAgent:
             if self.port in readable and not self.listen():
                 return
 
+    def report_ready(self, since: float) -> None:
+        """Tell the host that commands can run; `since` is when the guest started, in seconds of its clock."""
+        facts = GuestFacts(os.uname().release, time.clock_gettime(time.CLOCK_BOOTTIME) - since)
+        self.send(GuestFrameKind.READY, 0, json.dumps(facts).encode())
+
+    def resume(self, resumption: Resumption) -> None:
+        """Make a guest that was restored from a snapshot a lab of its own: its time, its secrets, its files."""
+        begin = time.clock_gettime(time.CLOCK_BOOTTIME)
+        time.clock_settime_ns(time.CLOCK_REALTIME, resumption.time_ns)
+        seed = bytes.fromhex(resumption.seed)
+        with open("/dev/urandom", "wb", buffering=0) as file:  # noqa: PTH123 - pathlib is slow to import
+            fcntl.ioctl(file, _RNDADDENTROPY, struct.pack("<ii", 8 * len(seed), len(seed)) + seed)
+            fcntl.ioctl(file, _RNDRESEEDCRNG)
+        for number, process in self.processes.items():
+            if number not in resumption.keep:
+                os.killpg(process.pid, signal.SIGKILL)
+        with open(f"{RESUME_FOLDER}/configuration", "w") as file:  # noqa: PTH123
+            file.write(resumption.configuration)
+        with open(f"{RESUME_FOLDER}/go", "w") as file:  # noqa: PTH123
+            file.write("go\n")
+        with open(f"{RESUME_FOLDER}/done") as file:  # noqa: PTH123
+            file.read()
+        self.report_ready(begin)
+
     def listen(self) -> bool:
         """Handle the frames that have arrived; False on SHUTDOWN or disconnect."""
         data = os.read(self.port, _PIECE)
@@ -157,7 +183,9 @@ class GuestAgent:
         for kind, number, payload in self.frames.feed(data):
             if kind is GuestFrameKind.SHUTDOWN:
                 return False
-            if kind is GuestFrameKind.START:
+            if kind is GuestFrameKind.RESUME:
+                self.resume(Resumption(*json.loads(payload)))
+            elif kind is GuestFrameKind.START:
                 self.start(number, Command(*json.loads(payload)))
             elif process := self.processes.get(number):
                 self.deliver(process, kind, payload)

@@ -27,6 +27,8 @@ class GuestFrameKind(IntEnum):
     """To the guest: rows and columns of the terminal."""
     SHUTDOWN = 5
     """To the guest: end all processes and power off."""
+    RESUME = 6
+    """To a guest restored from a snapshot: a `Resumption`; answered by READY."""
     READY = 16
     """To the host: `GuestFacts`."""
     OUTPUT = 17
@@ -58,8 +60,25 @@ class Command(NamedTuple):
     user: tuple[int, int] | None
 
 
+class Resumption(NamedTuple):
+    """What a guest that is restored from a snapshot becomes.
+
+    Attributes:
+        time_ns: The time, in ns since 1970.
+        seed: Random bytes for its kernel, in hexadecimal.
+        configuration: Shell variables that its init reads.
+        keep: Numbers of the snapshot's processes that go on; the others are killed.
+
+    """
+
+    time_ns: int
+    seed: str
+    configuration: str
+    keep: list[int]
+
+
 class GuestFacts(NamedTuple):
-    """A guest that has started: release of its kernel (uname -r), and seconds since that started."""
+    """A guest that has started: release of its kernel (uname -r), and seconds since that started or was restored."""
 
     release: str
     uptime_s: float

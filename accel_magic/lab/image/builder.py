@@ -225,6 +225,7 @@ def clean(kernel: str | None = None) -> int:
             *store.parts().glob(f"kernel-{kernel}-*"),
             *store.parts().glob(f"accelerator-{kernel}-*"),
             *store.images().glob(f"{kernel}-*"),
+            *store.snapshots().glob(f"{kernel}-*"),
         ]
         return sum(store.remove(item) for item in names)
 

@@ -12,7 +12,7 @@ class Progress:
 
     Attributes:
         step: "wait" (another build is running), "index" (package lists), "fetch" (packages), "unpack", "build" (the
-            initramfs) or "note" (information for the user, reported once).
+            initramfs), "snapshot" or "note" (information for the user, reported once).
         done: Bytes done in this step.
         total: Total bytes of this step; 0 if unknown.
         text: Description of the current work, one line.

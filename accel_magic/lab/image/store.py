@@ -2,6 +2,7 @@
 
 lab/parts/NAME/part.json ...    an unpacked part (a kernel, busybox, QEMU) with the checksum of each file
 lab/images/NAME.cpio            initramfs
+lab/snapshots/                  see `snapshots.py`; lab/snapshot.log is of a build in the background
 lab/debs/, lab/apt/             exist during a build
 lab/tmp/                        unfinished files; emptied by the next build
 lab/lock                        held while writing
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     from accel_magic.lab.image.progress import Report
 
 MANIFEST = "part.json"
-CONTENTS = ("parts", "images", "debs", "apt", "tmp", "system-qemu.json")
-"""Everything that the image builder writes to the cache, except the lock."""
+CONTENTS = ("parts", "images", "snapshots", "snapshot.log", "debs", "apt", "tmp", "system-qemu.json")
+"""Everything that builds write to the cache, except the lock."""
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 _NO_RIGHT = (errno.EACCES, errno.EPERM, errno.EROFS)
 
@@ -48,6 +49,11 @@ def parts() -> Path:
 def images() -> Path:
     """Return the folder of the initramfs files."""
     return cache() / "images"
+
+
+def snapshots() -> Path:
+    """Return the folder of the snapshots."""
+    return cache() / "snapshots"
 
 
 def debs() -> Path:
@@ -221,7 +227,10 @@ def remove(path: Path) -> int:
 
 
 def size_of(path: Path) -> int:
-    """Size of a file, or of all files in a folder, in bytes; 0 if it does not exist. Files may change meanwhile."""
+    """Size of a file, or of all files in a folder, in bytes on disk; 0 if it does not exist.
+
+    Files may change meanwhile.
+    """
     if not path.is_dir() or path.is_symlink():
         return _bytes(path)
     return sum(_bytes(Path(folder, name)) for folder, _, names in os.walk(path) for name in names)
@@ -229,6 +238,7 @@ def size_of(path: Path) -> int:
 
 def _bytes(file: Path) -> int:
     try:
-        return file.lstat().st_size
+        status = file.lstat()
     except FileNotFoundError:
         return 0
+    return min(status.st_size, status.st_blocks * 512)  # a snapshot's memory has holes

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from accel_magic import codec
-from accel_magic.lab.guest.guest_frames import Command, GuestFacts, GuestFrameKind, Unpacker, pack
+from accel_magic.lab.guest.guest_frames import Command, GuestFacts, GuestFrameKind, Resumption, Unpacker, pack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -62,7 +62,7 @@ class GuestProcess:
     ) -> None:
         self._connection = connection
         self.command = tuple(command)
-        self._number = number
+        self.number = number
         self.on_output = on_output
         self._ended = threading.Event()
         self._status: int | None = None
@@ -97,20 +97,20 @@ class GuestProcess:
     def write(self, data: bytes) -> None:
         """Send bytes to its standard input."""
         for start in range(0, len(data), _PIECE):
-            self._connection.send(GuestFrameKind.INPUT, self._number, data[start : start + _PIECE])
+            self._connection.send(GuestFrameKind.INPUT, self.number, data[start : start + _PIECE])
 
     def close_input(self) -> None:
         """Close its standard input."""
-        self._connection.send(GuestFrameKind.INPUT, self._number)
+        self._connection.send(GuestFrameKind.INPUT, self.number)
 
     def send_signal(self, number: int) -> None:
         """Send a signal to the command and its child processes."""
         if self._status is None:
-            self._connection.send(GuestFrameKind.SIGNAL, self._number, json.dumps(int(number)).encode())
+            self._connection.send(GuestFrameKind.SIGNAL, self.number, json.dumps(int(number)).encode())
 
     def resize(self, rows: int, columns: int) -> None:
         """Resize its terminal."""
-        self._connection.send(GuestFrameKind.RESIZE, self._number, json.dumps([rows, columns]).encode())
+        self._connection.send(GuestFrameKind.RESIZE, self.number, json.dumps([rows, columns]).encode())
 
     def end(self, status: int | None, failure: str = "") -> None:
         """Record that it ended; called by the connection's thread."""
@@ -124,14 +124,15 @@ class GuestConnection:
     Args:
         stream: Connected to the guest's port; closed by this object.
         reason: Finds out why the guest ended; for the text of `GuestGoneError`.
+        processes: The largest number of a process that the agent of a restored guest may have.
 
     """
 
-    def __init__(self, stream: socket.socket, reason: Callable[[], str] = str) -> None:
+    def __init__(self, stream: socket.socket, reason: Callable[[], str] = str, processes: int = 0) -> None:
         self._stream = stream
         self.reason = reason
         self._processes: dict[int, GuestProcess] = {}
-        self._numbers = itertools.count(1)
+        self._numbers = itertools.count(processes + 1)
         self._sending = threading.Lock()
         self._known = threading.Lock()
         self.ready = threading.Event()
@@ -172,6 +173,18 @@ class GuestConnection:
             process = self._processes[number] = GuestProcess(self, number, command, on_output)
         self.send(GuestFrameKind.START, number, json.dumps(Command([*command], cwd, env, terminal, user)).encode())
         return process
+
+    def adopt(self, number: int, command: Sequence[str]) -> GuestProcess:
+        """Return a process that a restored guest already has; its output is discarded until `on_output` is set."""
+        with self._known:
+            if self.gone.is_set():
+                raise GuestGoneError(self.reason)
+            process = self._processes[number] = GuestProcess(self, number, command, lambda *_: None)
+        return process
+
+    def resume(self, resumption: Resumption) -> None:
+        """Let a restored guest go on; `ready` is set when it has. Raises GuestGoneError if it has ended."""
+        self.send(GuestFrameKind.RESUME, 0, json.dumps(resumption).encode())
 
     def send(self, kind: GuestFrameKind, process: int = 0, payload: bytes = b"") -> None:
         """Send one frame. Raises GuestGoneError if the guest has ended."""

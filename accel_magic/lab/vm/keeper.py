@@ -2,8 +2,9 @@
 
 Runs as a script (`python -I -S keeper.py`) with the standard library only. It reads one line of JSON from standard
 input: `{"device", "qemu": argument lists, "socket": the device's, "folder": removed at the end, "log": file for the
-output of both, "deadline_s": number or null}`. It ends both processes when its input closes, when either ends, or at
-the deadline. Then it prints `{"ended": "asked" | "guest" | "device" | "deadline", "status": QEMU's exit status}`.
+output of both, "deadline_s": number or null}`; `device` is null for a guest without one. It ends both processes when
+its input closes, when either ends, or at the deadline. Then it prints `{"ended": "asked" | "guest" | "device" |
+"deadline", "status": QEMU's exit status}`.
 """
 
 from __future__ import annotations
@@ -23,19 +24,27 @@ from typing import Any
 
 _DEVICE_START_S = 60.0
 _TIMEOUT_S = 2.0
-_PR_SET_PDEATHSIG = 1
+_PR_SET_PDEATHSIG, _PR_SET_PTRACER = 1, 0x59616D61
 
 
-def start(command: list[str], log: str) -> subprocess.Popen[bytes]:
-    """Start a process that the kernel kills when this one ends; its output is appended to `log`."""
+def start(command: list[str], log: str, traced_by: int = 0) -> subprocess.Popen[bytes]:
+    """Start a process that the kernel kills when this one ends; its output is appended to `log`.
+
+    Under Yama, only the process `traced_by` may read its memory.
+    """
     libc = ctypes.CDLL(None)
+
+    def prepare() -> None:
+        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        libc.prctl(_PR_SET_PTRACER, traced_by, 0, 0, 0)
+
     with open(log, "ab") as output:  # noqa: PTH123 - pathlib is slow to import
         return subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            preexec_fn=lambda: libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0),  # noqa: PLW1509 - one thread
+            preexec_fn=prepare,  # noqa: PLW1509 - one thread
         )
 
 
@@ -60,9 +69,12 @@ def wait_for_socket(path: str, device: subprocess.Popen[bytes]) -> bool:
     return False
 
 
-def watch(device: subprocess.Popen[bytes], qemu: subprocess.Popen[bytes], deadline_s: float | None) -> str:
+def watch(qemu: subprocess.Popen[bytes], device: subprocess.Popen[bytes] | None, deadline_s: float | None) -> str:
     """Wait for the first reason to end; returns which of "guest", "device", "asked" or "deadline" it was."""
-    ends = {os.pidfd_open(qemu.pid): "guest", os.pidfd_open(device.pid): "device", 0: "asked"}
+    ends = {os.pidfd_open(qemu.pid): "guest"}
+    if device is not None:
+        ends[os.pidfd_open(device.pid)] = "device"
+    ends[0] = "asked"
     readable, _, _ = select.select(list(ends), [], [], deadline_s)
     # The device ends when QEMU does, so both may be readable; QEMU comes first in `ends`.
     return next((what for descriptor, what in ends.items() if descriptor in readable), "deadline")
@@ -70,18 +82,19 @@ def watch(device: subprocess.Popen[bytes], qemu: subprocess.Popen[bytes], deadli
 
 def keep(request: dict[str, Any]) -> dict[str, Any]:
     """Run both processes until they end; returns the report to print."""
-    device = start(request["device"], request["log"])
-    if not wait_for_socket(request["socket"], device):
+    device = start(request["device"], request["log"]) if request["device"] else None
+    if device is not None and not wait_for_socket(request["socket"], device):
         end(device)
         return {"ended": "device", "status": device.returncode}
-    qemu = start(request["qemu"], request["log"])
+    qemu = start(request["qemu"], request["log"], 0 if device is None else device.pid)
     try:
-        ended = watch(device, qemu, request["deadline_s"])
+        ended = watch(qemu, device, request["deadline_s"])
     finally:
         end(qemu)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            device.wait(_TIMEOUT_S)  # it writes its statistics when QEMU disconnects
-        end(device)
+        if device is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                device.wait(_TIMEOUT_S)  # it writes its statistics when QEMU disconnects
+            end(device)
     return {"ended": ended, "status": qemu.returncode}
 
 

@@ -17,7 +17,8 @@ from accel_magic.errors import MachineError, TraceStateError
 from accel_magic.kernel.bcc import compiler
 from accel_magic.lab import image, program_folder
 from accel_magic.lab.image import initramfs
-from accel_magic.lab.vm import keeper_process, lab_settings, log_folders, ordinary_user, qemu_command
+from accel_magic.lab.vm import beginning, keeper_process, lab_settings, log_folders, ordinary_user, qemu_command
+from accel_magic.lab.vm.beginning import Beginning
 from accel_magic.lab.vm.connection import Completed, GuestConnection, GuestGoneError, GuestProcess, listen
 from accel_magic.lab.vm.keeper_process import KeeperProcess
 from accel_magic.lab.vm.lab_settings import Settings, hypervisor
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from accel_magic.lab.guest.guest_frames import GuestFacts
+    from accel_magic.lab.image.snapshots import Snapshot
     from accel_magic.lab.level_zero import LevelZero
 
 _Phase = TypeVar("_Phase")
@@ -51,15 +53,20 @@ class _Folders:
     def exchange(self) -> Path:
         return self.own / "exchange"
 
+    @property
+    def initramfs(self) -> Path:
+        return self.own / "initramfs"
+
 
 @dataclass
 class _Guest:
-    """A guest that is connected, and its commands' user (None: root)."""
+    """A guest that is connected, its commands' user (None: root), and the notebook's kernel that its snapshot holds."""
 
     keeper: KeeperProcess
     connection: GuestConnection
     level_zero: LevelZero | None
     user: tuple[int, int] | None = None
+    kernel: GuestProcess | None = None
 
     def power_off(self) -> None:
         self.connection.close()
@@ -77,14 +84,29 @@ class Lab:
 
     Commands see the host's files, including the Python environment, at the same paths. Files they write are discarded
     when the guest ends, except in the folders of `Settings.share`.
+
+    Args:
+        settings: Its settings.
+        report: Called with a line about each step of `start`.
+        beginning: How the guest begins; None: from a snapshot if there is one, else it boots.
+
     """
 
-    def __init__(self, settings: Settings | None = None, *, report: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings | None = None,
+        *,
+        report: Callable[[str], None] | None = None,
+        beginning: Beginning | None = None,
+    ) -> None:
         self.settings = settings or Settings()
         self._report = report or (lambda _: None)
+        self._beginning = beginning
         self._folders: _Folders | None = None
         self._guest: _Guest | None = None
         self._ending = contextlib.ExitStack()
+        self.restored = False
+        """Whether it was restored from a snapshot; else it has booted."""
 
     @property
     def logs(self) -> Path:
@@ -97,6 +119,11 @@ class Lab:
         return _started(self._folders).exchange
 
     @property
+    def initramfs(self) -> Path:
+        """The initramfs with which it booted."""
+        return _started(self._folders).initramfs
+
+    @property
     def guest(self) -> GuestFacts:
         """What the guest's agent reported at startup."""
         return _started(self._guest).connection.guest
@@ -107,8 +134,11 @@ class Lab:
         guest = self._guest
         return guest is not None and guest.connection.ready.is_set() and not guest.connection.gone.is_set()
 
-    def start(self) -> Self:
-        """Boot, and wait until commands can run.
+    def start(self, *, kernel: bool = False) -> Self:
+        """Restore a snapshot, or boot if there is none or it fails, and wait until commands can run.
+
+        Args:
+            kernel: Keep the notebook's kernel that a snapshot holds, for `take_kernel`.
 
         Raises:
             MachineError: The image is not built, QEMU or the device does not start, or the guest does not answer in
@@ -122,18 +152,35 @@ class Lab:
             )
         built = image.find(self.settings.kernel)
         chosen = hypervisor(self.settings.hypervisor)
+        if self._beginning is not None:
+            self._begin(built, chosen, self._beginning)
+            return self
+        found = beginning.find_snapshot(built, self.settings, chosen)
+        if isinstance(found, str):
+            self._report(f"it boots, because {found}")
+        else:
+            try:
+                self._begin(built, chosen, Beginning.restored(found), kernel=kernel)
+            except MachineError as error:
+                self._report(f"it boots, because the snapshot did not start: {error.what}: {error.why}")
+            else:
+                self.restored = True
+                return self
+        self._begin(built, chosen, Beginning())
+        return self
+
+    def _begin(self, built: image.LabImage, chosen: str, how: Beginning, *, kernel: bool = False) -> None:
         logs, made = log_folders.new_folder(), scratch.make("lab")
         self._ending.callback(made.remove)
         self._folders = _Folders(logs, made.path, made.lock)
         try:
-            self._boot(built, chosen, self._folders)
+            self._run(built, chosen, how, self._folders, kernel=kernel)
         except BaseException:
             self.close()
             raise
-        return self
 
-    def _boot(self, built: image.LabImage, chosen: str, folders: _Folders) -> None:
-        boot, npu, agent = (folders.own / name for name in ("initramfs", "npu", "agent"))
+    def _run(self, built: image.LabImage, chosen: str, how: Beginning, folders: _Folders, *, kernel: bool) -> None:
+        npu, agent = (folders.own / name for name in ("npu", "agent"))
         folders.exchange.mkdir()
         level_zero = lab_settings.install(folders.exchange / "bin")
         if level_zero is None:
@@ -144,10 +191,14 @@ class Lab:
 
             accelerator_programs.install(folders.exchange / "bin", files)
         shares = (folders.exchange, *_shared(self.settings.share))
-        _write_initramfs(boot, built.initramfs, _configuration(self.settings, shares, files.module if files else None))
+        configuration = _configuration(self.settings, shares, files.module if files else None, how.archive)
+        if how.snapshot is None:
+            _write_initramfs(folders.initramfs, built.initramfs, configuration)
         with listen(str(agent)) as listener:
             request = {
-                "device": qemu_command.device(
+                "device": None
+                if how.archive
+                else qemu_command.device(
                     self.settings,
                     socket=npu,
                     log=folders.logs / "device.log",
@@ -157,12 +208,13 @@ class Lab:
                     built,
                     self.settings,
                     hypervisor=chosen,
-                    initramfs=boot,
-                    device=npu,
+                    initramfs=how.snapshot.initramfs if how.snapshot else folders.initramfs,
+                    device=None if how.archive else npu,
                     agent=agent,
                     console=folders.logs / "console.log",
                     shares=shares,
                     slots=folders.own / "compilers",
+                    memory=how.memory,
                 ),
                 "socket": str(npu),
                 "folder": str(folders.own),
@@ -176,16 +228,29 @@ class Lab:
             except BaseException:
                 keeper.let_go()
                 raise
-            guest = _Guest(keeper, GuestConnection(stream, keeper.reason), level_zero)
+            guest = _Guest(keeper, GuestConnection(stream, keeper.reason, how.processes), level_zero)
             self._ending.callback(guest.power_off)
         self._guest = guest
-        self._report("booting the kernel and loading intel_vpu")
+        if how.snapshot is None:
+            self._report("booting the kernel and loading intel_vpu")
+        else:
+            self._resume(guest, how.snapshot, configuration, kernel=kernel)
         self._wait_until_ready(guest)
         if files and self.run(["test", "-d", "/sys/module/accel_lab"], cwd=Path("/")).status:
             raise keeper.failure("the lab's accelerator did not load", code="lab.accelerator-not-loaded")
         if self.settings.user == "ordinary":
             self._admit_user(guest, shares)
         self._report(f"ready after {self.guest.uptime_s:.1f} s of guest time")
+
+    def _resume(self, guest: _Guest, snapshot: Snapshot, configuration: str, *, kernel: bool) -> None:
+        """Let a restored guest become this lab."""
+        keep = [snapshot.kernel_process] if kernel else []
+        try:
+            for number in keep:
+                guest.kernel = guest.connection.adopt(number, ["python"])
+            guest.connection.resume(beginning.resumption(configuration, keep))
+        except GuestGoneError:
+            raise guest.keeper.failure("the restored guest ended at once") from None
 
     def _accept(self, listener: socket.socket, keeper: KeeperProcess) -> socket.socket:
         until = time.monotonic() + self.settings.boot_timeout_s
@@ -217,6 +282,25 @@ class Lab:
             )
         guest.user = ordinary_user.ids()
 
+    def take_kernel(self, on_output: Callable[[int, bytes], None]) -> GuestProcess | None:
+        """Return the notebook's kernel that a restored guest holds, once, or None: it waits for what it becomes.
+
+        Args:
+            on_output: As of `popen`.
+
+        """
+        guest = _started(self._guest)
+        process, guest.kernel = guest.kernel, None
+        if process is not None:
+            process.on_output = on_output
+        return process
+
+    def environment(self, given: Mapping[str, str] | None = None) -> dict[str, str]:
+        """The environment variables of a command in the guest: those given or of this process, and the lab's."""
+        guest = _started(self._guest)
+        variables = {**(os.environ if given is None else given), **(ordinary_user.environment() if guest.user else {})}
+        return environment(self.settings, self.exchange, guest.level_zero, variables)
+
     def popen(
         self,
         command: Sequence[str],
@@ -240,12 +324,11 @@ class Lab:
 
         """
         guest = _started(self._guest)
-        given = {**(os.environ if env is None else env), **(ordinary_user.environment() if guest.user else {})}
         try:
             return guest.connection.start(
                 command,
                 cwd=str(cwd or Path.cwd()),
-                env=environment(self.settings, self.exchange, guest.level_zero, given),
+                env=self.environment(env),
                 terminal=terminal,
                 on_output=on_output,
                 user=guest.user,
@@ -378,10 +461,17 @@ def _shared(given: Sequence[Path]) -> list[Path]:
     """Make the shared folders absolute.
 
     Raises:
-        MachineError: One of them does not exist, or is one of `GUEST_FOLDERS`.
+        MachineError: There are too many; one of them does not exist, or is one of `GUEST_FOLDERS`.
 
     """
     folders = [folder.resolve() for folder in given]
+    if len(folders) >= qemu_command.MOST_SHARES:  # one is the exchange folder
+        raise MachineError(
+            "cannot share so many folders with the lab",
+            why=f"{len(folders)} folders; {qemu_command.MOST_SHARES - 1} fit",
+            fix="share a folder that contains them",
+            code="lab.too-many-folders",
+        )
     for folder in folders:
         if not folder.is_dir():
             raise MachineError(
@@ -400,7 +490,7 @@ def _shared(given: Sequence[Path]) -> list[Path]:
     return folders
 
 
-def _configuration(settings: Settings, shares: Sequence[Path], module: Path | None) -> str:
+def _configuration(settings: Settings, shares: Sequence[Path], module: Path | None, archive: Path | None) -> str:
     """Shell variables that the guest's init reads."""
     values = {
         "PYTHON": sys.executable,
@@ -409,6 +499,7 @@ def _configuration(settings: Settings, shares: Sequence[Path], module: Path | No
         "OPTIONS_intel_vpu": settings.module_parameters(),
         "OPTIONS_accel_lab": settings.accelerator_parameters(),
         "ACCELERATOR": str(module or ""),
+        "ARCHIVE": str(archive or ""),
         **{f"SHARE_{number}": str(folder) for number, folder in enumerate(shares)},
     }
     return "".join(f"{name}={shlex.quote(value)}\n" for name, value in values.items())

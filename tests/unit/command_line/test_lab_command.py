@@ -5,8 +5,8 @@ import pytest
 
 from accel_magic.command_line import lab_command, main
 from accel_magic.errors import MachineError
-from accel_magic.lab import image, level_zero
-from accel_magic.lab.image import LabImage, Progress
+from accel_magic.lab import image, level_zero, snapshot
+from accel_magic.lab.image import LabImage, Progress, snapshots
 
 
 def run(*arguments):
@@ -39,7 +39,7 @@ def made(tmp_path):
 def test_build_builds_and_describes_the_default_kernel(monkeypatch, capsys, made):
     asked = []
     monkeypatch.setattr(image, "build_all", lambda *given, **options: asked.append((given, options["debs"])) or [made])
-    assert run("build", "--no-level-zero") == 0
+    assert run("build", "--no-level-zero", "--no-snapshot") == 0
     assert asked == [((("7.2",),), None)]
     assert capsys.readouterr().out == "6.12: 6.12.7+deb13-amd64, initramfs 7.1 MB, QEMU 11.1.3\n"
 
@@ -48,7 +48,7 @@ def test_build_all_builds_everything(monkeypatch, capsys):
     asked = []
     monkeypatch.setattr(image, "build_all", lambda kernels, **_: asked.append(kernels) or [])
     monkeypatch.setattr(image, "build_accelerator", lambda kernel, **_: asked.append(kernel))
-    assert run("build", "--all", "--no-level-zero") == 0
+    assert run("build", "--all", "--no-level-zero", "--no-snapshot") == 0
     assert asked == [("6.12", "6.18", "7.2"), "6.12", "7.2"]
     assert capsys.readouterr().out.strip() == "accelerator: built for 6.12, 7.2; start with lab run --accelerator"
 
@@ -109,13 +109,52 @@ def test_level_zero_that_cannot_be_built_is_an_error_only_if_it_was_requested(le
 
     monkeypatch.setattr(*step, fail)
 
-    assert run("build") == 0
+    assert run("build", "--no-snapshot") == 0
     assert capsys.readouterr().out.splitlines()[-1] == (
         "Level Zero: not built. OpenVINO does not find the NPU, and ze_load does not work: no C compiler "
         "(see lab build --level-zero)"
     )
     assert run("build", "--level-zero") == 1
     assert capsys.readouterr().err.startswith("no C compiler\n  fix: install one")
+
+
+@pytest.fixture
+def saved(monkeypatch, level_zeros, tmp_path):
+    """The kernels whose snapshots were built; they have 4,096 bytes on disk."""
+    kernels = []
+    for name in ("ram", "state", "initramfs"):
+        (tmp_path / name).write_bytes(bytes(4096))
+    one = snapshots.Snapshot({}, 1, {}, {}, {}, 93.2, str(tmp_path))
+    monkeypatch.setattr(snapshot, "build", lambda kernel, **_: kernels.append(kernel) or one)
+    monkeypatch.setattr(image, "build_accelerator", lambda *_, **__: None)
+    return kernels
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ([], ["7.2"]),
+        (["--kernel", "6.12"], ["6.12"]),
+        (["--all"], ["7.2"]),
+        (["--all", "--snapshot"], ["6.12", "6.18", "7.2"]),
+        (["--no-snapshot"], []),
+    ],
+)
+def test_a_snapshot_is_built_of_the_kernel_or_the_default(saved, capsys, options, expected):
+    assert run("build", *options) == 0
+    assert saved == expected
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("snapshot")]
+    assert [line.partition(",")[0] for line in lines] == [f"snapshot: {kernel}" for kernel in expected]
+    assert all(line.endswith("MB, made in 93 s") for line in lines)
+
+
+def test_a_snapshot_that_cannot_be_built_is_an_error_only_if_it_was_requested(level_zeros, capsys):
+    assert run("build") == 0
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        "snapshot: none of 7.2, so labs boot. labs do not start from snapshots here: ACCEL_MAGIC_LAB_SNAPSHOT is off"
+    )
+    assert run("build", "--snapshot") == 1
+    assert "code: lab.no-snapshots" in capsys.readouterr().err
 
 
 def test_status_lists_built_and_missing_images_and_notes(monkeypatch, capsys, made, cache):
@@ -128,6 +167,7 @@ def test_status_lists_built_and_missing_images_and_notes(monkeypatch, capsys, ma
         "6.18: not built (python -m accel_magic lab build --kernel 6.18)",
         "7.2: not built (python -m accel_magic lab build --kernel 7.2)",
         "Level Zero: not built (python -m accel_magic lab build)",
+        "snapshot: 6.12: labs boot, because ACCEL_MAGIC_LAB_SNAPSHOT is off",
         "accelerator: not built (python -m accel_magic lab build --kernel 7.2 --accelerator)",
     ]
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import os
 import sys
 import threading
 import time
@@ -46,12 +47,16 @@ class Process:
     def send_signal(self, number):
         self.signals.append(number)
 
+    def write(self, data):
+        self.request = json.loads(data)
+
 
 class Lab:
     """A fake lab that boots immediately; its kernel prints `says`."""
 
     says: bytes = LISTENING
     started: list["Lab"]
+    restored = False
 
     def __init__(self, settings, report=None):
         self.settings, self.report = settings, report
@@ -59,9 +64,19 @@ class Lab:
         self.logs = self.exchange = type(self).folder
         type(self).started.append(self)
 
-    def start(self):
+    def start(self, *, kernel=False):
         self.report("ready")
+        self.wants_kernel = kernel
         return self
+
+    def take_kernel(self, on_output):
+        if not (self.restored and self.wants_kernel):
+            return None
+        on_output(1, self.says)
+        return self.process
+
+    def environment(self, given):
+        return {**given, "OF_THE_LAB": "1"}
 
     def popen(self, command, *, on_output, cwd, env):
         self.command, self.cwd, self.env = command, cwd, env
@@ -153,8 +168,8 @@ def test_the_kernel_listens_on_all_guest_addresses_at_the_ports_forwarded_from_t
     assert file.stat().st_mode & 0o777 == 0o600
     assert (seen["ip"], guest["ip"]) == ("127.0.0.1", "0.0.0.0")
     assert guest["key"] == seen["key"].decode()
-    assert [guest[name] for name in PORTS] == [seen[name] for name in PORTS]
-    assert lab.settings.ports == {seen[name]: seen[name] for name in PORTS}
+    assert {name: guest[name] for name in PORTS} == provisioner.GUEST_PORTS
+    assert lab.settings.ports == {seen[name]: port for name, port in provisioner.GUEST_PORTS.items()}
 
 
 @pytest.mark.parametrize("traits", [{"transport": "ipc"}, {"ip": "0.0.0.0"}])
@@ -316,6 +331,47 @@ def test_signals_are_sent_to_the_guest_and_ignored_after_its_end(labs):
     assert process.signals == [2]
 
 
+@pytest.mark.parametrize(
+    ("command", "variables", "adopted"),
+    [
+        (None, {}, True),
+        (None, {"PYTHONUNBUFFERED": "1"}, True),
+        (None, {"PYTHONPATH": "/elsewhere"}, False),
+        (None, {"LD_PRELOAD": "lib.so"}, False),
+        (["python", "-m", "ipykernel", "-f", "{connection_file}"], {}, False),
+        (["/usr/bin/other-python", "-P", "-m", "accel_magic.magics.lab_kernel", "-f", "{connection_file}"], {}, False),
+    ],
+)
+def test_the_kernel_that_waits_in_a_snapshot_is_used_if_it_is_the_requested_one(
+    labs, tmp_path, command, variables, adopted
+):
+    labs.restored = True
+    made = manager()
+    if command:
+        made.kernel_spec.argv = command
+    environment = {"PATH": os.environ["PATH"], **variables}
+    started(made, cwd=str(tmp_path), env=environment)
+
+    [lab] = labs.started
+    assert lab.wants_kernel == adopted
+    assert hasattr(lab, "command") != adopted
+    if adopted:
+        request = lab.process.request
+        assert request["arguments"] == ["-f", str(tmp_path / "connection.json")]
+        assert (request["cwd"], request["user"]) == (str(tmp_path), None)
+        assert request["environment"].items() >= {**environment, "OF_THE_LAB": "1"}.items()
+
+
+def test_a_lab_that_booted_has_its_snapshot_built_in_the_background(labs, tmp_path, monkeypatch):
+    built = []
+    monkeypatch.setattr(provisioner.snapshot, "build_in_background", built.append)
+    started(manager(), cwd=str(tmp_path))
+    labs.restored = True
+    started(manager(), cwd=str(tmp_path))
+
+    assert built == ["7.2"]
+
+
 def test_a_restart_closes_one_lab_and_starts_another_on_the_same_ports(labs, tmp_path):
     made = manager()
 
@@ -335,7 +391,7 @@ def test_a_restart_closes_one_lab_and_starts_another_on_the_same_ports(labs, tmp
 def test_a_lab_whose_start_was_canceled_is_closed_once_it_is_up(labs, monkeypatch, tmp_path):
     go, booting = threading.Event(), threading.Event()
 
-    def start(lab):
+    def start(lab, *, kernel):
         booting.set()
         go.wait(10)
         return lab

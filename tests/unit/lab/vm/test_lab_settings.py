@@ -16,6 +16,7 @@ from accel_magic.lab.vm.lab import environment
 from accel_magic.lab.vm.lab_settings import Settings, hypervisor
 from tests.support.errors import raises
 
+MEMORY = qemu_command.Memory()
 IMAGE = LabImage("6.12", "6.12.1", Path("/k/vmlinuz"), Path("/k/cpio"), ("ld.so", "qemu"), "11.1.3", {}, ())
 
 
@@ -85,9 +86,9 @@ def test_the_error_for_unusable_kvm_has_the_reason(machine, flags, device, why):
     assert why in caught.value.why
 
 
-def qemu(settings, hypervisor="tcg", shares=()):
+def qemu(settings, hypervisor="tcg", shares=(), memory=MEMORY):
     paths = {name: Path("/run/lab", name) for name in ("initramfs", "device", "agent", "console", "slots")}
-    return qemu_command.qemu(IMAGE, settings, hypervisor=hypervisor, shares=shares, **paths)
+    return qemu_command.qemu(IMAGE, settings, hypervisor=hypervisor, shares=shares, memory=memory, **paths)
 
 
 def value_after(command, option, containing):
@@ -101,16 +102,39 @@ def test_the_command_line_has_every_part(tmp_path):
     assert value_after(command, "-object", "memfd").endswith("size=512M,share=on")
     assert value_after(command, "-smp", "") == "3"
     npu = json.loads(value_after(command, "-device", "vfio-user"))
-    assert npu == {"driver": "vfio-user-pci", "socket": {"type": "unix", "path": "/run/lab/device"}, "rombar": 0}
+    assert npu == {
+        "driver": "vfio-user-pci",
+        "socket": {"type": "unix", "path": "/run/lab/device"},
+        "rombar": 0,
+        "addr": "0x1e",
+    }
     network = value_after(command, "-netdev", "user")
     assert "hostfwd=tcp:127.0.0.1:5000-:6000" in network
     assert "hostfwd=tcp:127.0.0.1:5001-:6001" in network
     assert "restrict=on" in network
-    root, share = (value_after(command, "-virtfs", f"mount_tag={tag}") for tag in ("root", "share0"))
-    assert root.startswith("local,path=/,")
+    root, share = (value_after(command, "-fsdev", f"id={tag},") for tag in ("root", "share0"))
+    assert root.startswith("local,id=root,path=/,")
     assert root.endswith("readonly=on")
-    assert share.startswith("local,path=/a,,b,")
+    assert share.startswith("local,id=share0,path=/a,,b,")
     assert "readonly" not in share
+    addresses = [
+        value.rpartition("addr=")[2] for a, value in itertools.pairwise(command) if a == "-device" and "addr=" in value
+    ]
+    assert addresses == ["0x3", "0x4", "0x5", "0x6"]
+
+
+def test_a_restored_guest_has_its_memory_privately_and_its_devices_where_they_were():
+    saved = qemu(Settings(), memory=qemu_command.Memory(Path("/ram"), monitor=Path("/monitor")))
+    restored = qemu(Settings(), memory=qemu_command.Memory(Path("/ram"), state=Path("/state")))
+
+    assert value_after(saved, "-object", "").endswith("share=on,mem-path=/ram")
+    assert "-incoming" not in saved
+    assert value_after(restored, "-object", "").endswith("share=off,readonly=on,rom=off,mem-path=/ram")
+    assert value_after(restored, "-incoming", "") == "file:/state"
+    for command in (saved, restored):
+        assert value_after(command, "-global", "migration") == "migration.x-ignore-shared=on"
+    devices = [[value for a, value in itertools.pairwise(command) if a == "-device"] for command in (saved, restored)]
+    assert devices[0] == devices[1]
 
 
 def test_the_guest_gets_the_address_of_a_compiler_only_if_there_is_one(monkeypatch, tmp_path):
