@@ -79,6 +79,19 @@ def _add_status(commands: Commands) -> None:
     status.set_defaults(handler=_status)
 
 
+def _add_draw(commands: Commands) -> None:
+    draw = commands.add_parser("draw", description="Draws results for a lab's guest, on a socket as standard input.")
+    draw.add_argument("folder", help="a folder that limits the number of these processes")
+    draw.set_defaults(handler=_draw)
+
+
+def _draw(options: argparse.Namespace) -> int:
+    from accel_magic.results import drawing_server
+
+    drawing_server.serve(options.folder)
+    return 0
+
+
 def _add_clean(commands: Commands) -> None:
     from accel_magic.lab.image.pins import KERNELS
 
@@ -87,7 +100,15 @@ def _add_clean(commands: Commands) -> None:
     clean.set_defaults(handler=_clean)
 
 
-COMMANDS: list[Callable[[Commands], None]] = [_add_build, _add_status, _add_clean, add_run, add_shell, add_trace]
+COMMANDS: list[Callable[[Commands], None]] = [
+    _add_build,
+    _add_status,
+    _add_clean,
+    add_run,
+    add_shell,
+    add_trace,
+    _add_draw,
+]
 """One function per lab command: it adds a parser whose default `handler` returns the exit status."""
 
 

@@ -23,7 +23,7 @@ from accel_magic.errors import ProbeError, typed_shortage
 from accel_magic.kernel.own_threads import at_work
 from accel_magic.magics.cell_runner import CompiledCell, compile_cell
 from accel_magic.magics.magic_line import HelpRequested
-from accel_magic.views import display_preload
+from accel_magic.views import display_preload, drawn_elsewhere
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -141,6 +141,8 @@ class TracedCells(Magics, Configurable):
                 display(shown)
             return last
         compiled = compile_cell(self.shell, head, code) if _runs(parts) else None
+        if any(part.make_row is not None for part in parts):
+            drawn_elsewhere.prepare()
         with contextlib.ExitStack() as undo:
             self._attach(parts, undo)
             ran = run_cell(compiled, self.shell.user_ns, [part.steps for part in parts])

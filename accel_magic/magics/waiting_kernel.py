@@ -40,16 +40,24 @@ for _ in range(20):
 time.sleep(0.3)
 """
 _CELLS: Final = (
-    "%load_ext accel_magic\nfrom accel_magic.lab import npu\nimport pandas, numpy, time",
+    "%load_ext accel_magic\nfrom accel_magic.lab import npu\nimport pandas, numpy, time\nnpu.load, npu.faulty_jobs",
     _TRACE.strip().format("intel_vpu:ivpu_*" if _DRIVER.exists() else ""),
     "traced",
     "traced.events.head()",
     "traced.counts",
     "traced.diagnose()",
     "print(traced)",
+    *(["%%ktrace intel_vpu:ivpu_*\npass"] if _DRIVER.exists() else []),
     "import accel_magic\n[getattr(accel_magic, name) for name in accel_magic.__all__ if name != 'last']",
     "%unload_ext accel_magic",
 )
+_OF_THE_KERNEL: Final = (
+    *("accel_magic.kernel.bpf_syscalls", "accel_magic.kernel.btf", "accel_magic.kernel.features"),
+    *("accel_magic.kernel.load", "accel_magic.magics", "accel_magic.probes.filters"),
+    *("accel_magic.probes.kernel_functions", "accel_magic.recording.stored_layout", "accel_magic.subsystems"),
+    "accel_magic.views.templates",
+)
+"""Modules whose caches stay: they are of this package, of the guest's kernel, or keyed by its modules."""
 _PR_SET_DUMPABLE: Final = 4
 _READING: Final = ("r", "rb", None)
 
@@ -117,17 +125,25 @@ def _forget() -> None:
     from ipywidgets import Widget
 
     from accel_magic.api import block
+    from accel_magic.kernel.bcc import compiler
+    from accel_magic.recording.reader import reader_client
+    from accel_magic.views import drawn_elsewhere
+    from accel_magic.views.figures import bokehjs
 
     Widget.close_all()
     block.keep(None)
+    bokehjs.forget_front_end()
+    compiler.stop()
+    drawn_elsewhere.stop()
     for name in ("last_exc", "last_type", "last_value", "last_traceback"):
         if hasattr(sys, name):
             delattr(sys, name)
     for name, module in list(sys.modules.items()):
-        if name.partition(".")[0] == "accel_magic":
+        if name.partition(".")[0] == "accel_magic" and not name.startswith(_OF_THE_KERNEL):
             for value in list(vars(module).values()):
                 if callable(clear := getattr(value, "cache_clear", None)):
                     clear()
+    reader_client.shared()  # a process, which the first trace would start
     gc.collect()
     gc.freeze()
 
@@ -142,6 +158,9 @@ def become(request: Mapping[str, Any]) -> None:
     os.environ.clear()
     os.environ.update(request["environment"])
     if request["user"] is not None:
+        from accel_magic.recording.reader import reader_client
+
+        reader_client.end()  # it is root's
         user, group = request["user"]
         os.setgroups([])
         os.setresgid(group, group, group)

@@ -40,7 +40,13 @@ class _Events(codec.Message, frozen=True):
 
 
 def write(recording: Recording, path: Path) -> None:
-    """Write a live recording whose events have not been decoded.
+    """Write a live recording whose events have not been decoded; errors as of `parts`."""
+    with path.open("wb") as file:
+        file.writelines(parts(recording))
+
+
+def parts(recording: Recording) -> list[bytes]:
+    """Return what `read` reads, piece by piece.
 
     Raises:
         TypeError: Its events are already decoded.
@@ -49,14 +55,12 @@ def write(recording: Recording, path: Path) -> None:
     raw = recording.load_events
     if not isinstance(raw, RawEvents):
         raise TypeError("only a recording with raw events can be handed over")
-    parts = [
+    content = [
         stored_layout.encode(recording, (), recording.event_count),
         codec.encoded(_Events(layout=raw.layout, limit=raw.limit, start_ns=raw.start_ns)),
         *(ring.tobytes() for ring in raw.rings),
     ]
-    with path.open("wb") as file:
-        file.write(json.dumps([len(part) for part in parts]).encode() + b"\n")
-        file.writelines(parts)
+    return [json.dumps([len(part) for part in content]).encode() + b"\n", *content]
 
 
 def read(path: Path) -> Recording:
@@ -107,10 +111,10 @@ def _read(file: BinaryIO, largest: int) -> Recording:
     there = min(os.fstat(file.fileno()).st_size, largest)
     if file.tell() + sum(sizes) > there:
         raise ValueError(f"the file is truncated, or larger than {largest:,} bytes")
-    parts = [file.read(size) for size in sizes]
-    if [len(part) for part in parts] != sizes:
+    content = [file.read(size) for size in sizes]
+    if [len(part) for part in content] != sizes:
         raise ValueError("the file is truncated")
-    text, shape, *rings = parts
+    text, shape, *rings = content
     with memory_bounds.bounded():
         recording, _ = stored_layout.decode(text)
     events = codec.decoded(shape, _Events)

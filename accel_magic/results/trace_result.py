@@ -516,6 +516,10 @@ class TraceResult(Result):
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
         """Text and static HTML in one bundle, so that a saved notebook needs no server and no network."""
+        from accel_magic.views import drawn_elsewhere
+
+        if (drawn := drawn_elsewhere.bundle(self.recording)) is not None:
+            return drawn
         from accel_magic.views.trace_html import bundle
 
         return bundle(self._tables())

@@ -112,6 +112,24 @@ def test_labs_of_one_snapshot_have_their_own_secrets_and_nothing_of_each_other(u
         assert facts["home"] == os.environ["HOME"]
 
 
+def test_a_restored_notebook_traces_at_once_and_the_host_draws_its_results(use_snapshots, tmp_path):
+    notebook = Notebook(tmp_path)
+    try:
+        notebook.run("%load_ext accel_magic\nfrom accel_magic.lab import npu")
+        notebook.run("%%ktrace intel_vpu:ivpu_* -o traced\nload = npu.load(jobs=20);")
+        notebook.run("from accel_magic.views import trace_html\ntrace_html.bundle = None  # what draws here")
+        page = "traced._repr_mimebundle_()['text/html']"
+        assert notebook.value(
+            f"[page.count(text) for page in [{page}] for text in ('NPU LAB', 'accel-magic-bokehjs')]"
+        )[0]
+        functions = notebook.value("load.functions.to_dict()")
+        hits = notebook.value("traced.counts['hits'].groupby('function').sum().to_dict()")
+        calls = {name: calls for name, calls in functions.items() if name.startswith("ivpu_")}
+        assert {name: hits[name] for name in calls} == calls
+    finally:
+        notebook.close(now=True)
+
+
 def test_the_clock_and_new_files_are_those_of_this_machine(restored, tmp_path):
     (tmp_path / "new_module.py").write_text("import xmlrpc.client\nname = xmlrpc.client.__name__\n")
     lab = restored(share=(tmp_path,))

@@ -37,6 +37,8 @@ _CLOSE_S = 5.0
 GUEST_FOLDERS = frozenset(map(Path, ("/", "/dev", "/proc", "/run", "/sys")))
 """Folders that cannot be shared because the guest has its own."""
 _POLL_S = 0.02
+DRAWING_VARIABLE = "ACCEL_MAGIC_DRAWING"
+"""As in `views/drawn_elsewhere.py`."""
 MOST_OUTPUT = 1 << 28
 """Bytes that `Lab.run` keeps of a command's output."""
 
@@ -453,6 +455,7 @@ def environment(
         cache.OWNER: str(os.geteuid()),
         program_folder.FOLDER: str(program_folder.folder()),
         **(level_zero.environment(given) if level_zero else {}),
+        DRAWING_VARIABLE: qemu_command.DRAWING,
         **({compiler.ELSEWHERE: qemu_command.COMPILER} if qemu_command.has_compiler() else {}),
     }
 

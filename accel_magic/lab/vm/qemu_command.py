@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 COMPILER = "10.0.2.100:7007"
 """Address at which the guest reaches the host's BCC compiler: each connection starts one."""
 
+DRAWING = "10.0.2.100:7008"
+"""Address at which it reaches a process of the host's that draws results: each connection starts one."""
+
 _KERNEL = (
     "console=ttyS0 quiet mitigations=off nokaslr tsc=reliable no_timer_check cryptomgr.notests "
     "random.trust_cpu=on 8250.nr_uarts=1 oops=panic panic=-1"
@@ -83,6 +86,8 @@ def _network(settings: Settings, slots: Path) -> str:
     if has_compiler():
         command = shlex.join(compiler.command_for_others(slots))
         parts.append(f"guestfwd=tcp:{COMPILER}-cmd:{_comma(command)}")
+    draw = shlex.join(own_python.command("accel_magic", "lab", "draw", str(slots.with_name("drawers"))))
+    parts.append(f"guestfwd=tcp:{DRAWING}-cmd:{_comma(draw)}")
     return ",".join(parts)
 
 

@@ -37,6 +37,7 @@ class _Carrier:
 
 _carrier: _Carrier | None = None
 _in_page: ContextVar[bool] = ContextVar("accel_magic_in_page", default=False)
+_elsewhere: ContextVar[bool] = ContextVar("accel_magic_drawn_for_another_machine", default=False)
 
 
 @contextmanager
@@ -49,9 +50,19 @@ def in_page() -> Iterator[None]:
         _in_page.reset(before)
 
 
+@contextmanager
+def without_scripts() -> Iterator[None]:
+    """Show results as for a notebook whose kernel adds `scripts` itself."""
+    before = _elsewhere.set(True)
+    try:
+        yield
+    finally:
+        _elsewhere.reset(before)
+
+
 def has_kernel() -> bool:
-    """Whether scripts will run: this process is a notebook's kernel, or a page is being made."""
-    return _in_page.get() or hasattr(_shell(), "kernel")
+    """Whether scripts will run: this process is a notebook's kernel or draws for one, or a page is being made."""
+    return _in_page.get() or _elsewhere.get() or hasattr(_shell(), "kernel")
 
 
 def scripts() -> Markup:
@@ -60,7 +71,7 @@ def scripts() -> Markup:
     Rerunning the cell whose output carries it replaces that output, so then it is returned again.
     """
     global _carrier  # noqa: PLW0603 - state of the process: one kernel, one front end
-    if _in_page.get():
+    if _in_page.get() or _elsewhere.get():
         return Markup()
     cell, execution = _parent()
     again = _carrier is not None and cell is not None and _carrier.cell == cell and _carrier.execution != execution
@@ -91,6 +102,12 @@ def figure_html(plot: Any) -> Markup:
 def figures_html(plots: Sequence[Any]) -> Markup:
     """Figures side by side, preceded by BokehJS if it has not been sent yet; '' if there are none."""
     return Markup(render("figures", scripts=scripts(), figures=map(figure_html, plots))) if plots else Markup()
+
+
+def forget_front_end() -> None:
+    """Send BokehJS again: the front end that has it is not the next one's."""
+    global _carrier  # noqa: PLW0603 - see `scripts`
+    _carrier = None
 
 
 def _parent() -> tuple[str | None, str | None]:
