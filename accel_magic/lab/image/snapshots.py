@@ -2,7 +2,6 @@
 
 lab/snapshots/KERNEL-MACHINE-CONTENT/ram             the guest's memory; labs map it privately and share its pages
                                      state           its devices
-                                     initramfs       with which it booted, as QEMU loads it again
                                      snapshot.json   `Snapshot`
 lab/snapshots/new-*/                                 unfinished; removed by the next build
 lab/snapshots/lock                                   held while one is built
@@ -34,8 +33,8 @@ if TYPE_CHECKING:
 MANIFEST: Final = "snapshot.json"
 VARIABLE: Final = "ACCEL_MAGIC_LAB_SNAPSHOT"
 """Environment variable: `off` boots every lab, `use` does not build a missing snapshot in the background."""
-_FILES: Final = ("ram", "state", "initramfs")
-_FORMAT: Final = 1
+_FILES: Final = ("ram", "state")
+_FORMAT: Final = 2
 
 
 @dataclass(frozen=True)
@@ -85,11 +84,6 @@ class Snapshot:
     def state(self) -> Path:
         """The state of its devices."""
         return Path(self.folder, "state")
-
-    @property
-    def initramfs(self) -> Path:
-        """The initramfs with which it booted."""
-        return Path(self.folder, "initramfs")
 
     def disk_bytes(self) -> int:
         """Bytes that it occupies on disk; the memory's file has holes."""

@@ -92,8 +92,8 @@ def build(kernel: str = image.DEFAULT, *, report: Report | None = None) -> Snaps
             variables=_variables(),
             kernel_process=number,
             environment=environment.stamps(files, search_path),
-            files={name: Stamp.of(folder / name) for name in ("ram", "state", "initramfs")},
-            checksums={name: cache.sha256_of(folder / name) for name in ("ram", "state", "initramfs")},
+            files={name: Stamp.of(folder / name) for name in ("ram", "state")},
+            checksums={name: cache.sha256_of(folder / name) for name in ("ram", "state")},
             built_s=0.0,
             folder=str(folder),
         )
@@ -237,7 +237,6 @@ def _save(settings: Settings, archive: Path, folder: Path, report: Report) -> in
         begins = Beginning(Memory(memory, monitor=monitor), archive=archive)
         report(Progress("snapshot", 0, 0, "booting, importing and tracing once (2 of 2)"))
         with Lab(settings, beginning=begins) as lab:
-            shutil.copyfile(lab.initramfs, folder / "initramfs")
             number = _wait_for_kernel(lab)
             report(Progress("snapshot", 0, 0, "saving the guest"))
             cleared = lab.run(["/run/accel_magic/resume/busybox", "sh", "-c", _CLEAR], cwd=Path("/"), timeout=_WAIT_S)
@@ -251,7 +250,7 @@ def _save(settings: Settings, archive: Path, folder: Path, report: Report) -> in
         made.remove()
     _copy_without_zeros(memory, folder / "ram")
     memory.unlink()
-    for name in ("ram", "state", "initramfs"):
+    for name in ("ram", "state"):
         (folder / name).chmod(0o444)
     return number
 

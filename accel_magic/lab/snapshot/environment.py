@@ -12,6 +12,7 @@ import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from accel_magic import cache
 from accel_magic.lab.image.snapshots import Stamp
 
 if TYPE_CHECKING:
@@ -106,12 +107,16 @@ def archive(files: Iterable[str], target: Path) -> None:
 
 
 def stamps(files: Iterable[str], search_path: Iterable[str]) -> dict[str, Stamp]:
-    """Return what must not change: the files, except compiled ones, which Python checks, and the folders of modules."""
+    """Return what must not change: files and folders of modules.
+
+    Python checks compiled files itself, and files in our cache have their checksum in their name.
+    """
     found: dict[str, Stamp] = {}
+    kept = cache.root()
     searched = tuple(f"{folder}/" for folder in search_path)
     for file in files:
         path = Path(file)
-        if path.is_symlink() or path.suffix == ".pyc":
+        if path.is_symlink() or path.suffix == ".pyc" or path.is_relative_to(kept):
             continue
         found[file] = Stamp.of(path)
         folder = str(path.parent)

@@ -121,11 +121,6 @@ class Lab:
         return _started(self._folders).exchange
 
     @property
-    def initramfs(self) -> Path:
-        """The initramfs with which it booted."""
-        return _started(self._folders).initramfs
-
-    @property
     def guest(self) -> GuestFacts:
         """What the guest's agent reported at startup."""
         return _started(self._guest).connection.guest
@@ -210,7 +205,7 @@ class Lab:
                     built,
                     self.settings,
                     hypervisor=chosen,
-                    initramfs=how.snapshot.initramfs if how.snapshot else folders.initramfs,
+                    initramfs=folders.initramfs,
                     device=None if how.archive else npu,
                     agent=agent,
                     console=folders.logs / "console.log",

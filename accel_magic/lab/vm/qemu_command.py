@@ -27,7 +27,9 @@ DRAWING = "10.0.2.100:7008"
 
 _KERNEL = (
     "console=ttyS0 quiet mitigations=off nokaslr tsc=reliable no_timer_check cryptomgr.notests "
-    "random.trust_cpu=on 8250.nr_uarts=1 oops=panic panic=-1"
+    "random.trust_cpu=on 8250.nr_uarts=1 oops=panic panic=-1 "
+    # An idle guest leaves its memory alone, so that labs go on sharing the pages of their snapshot.
+    "damon_stat.enabled=0 transparent_hugepage=never"
 )
 # Addresses on the PCI bus: a restored guest must find its devices where they were. Shares follow one another.
 _AGENT_AT, _NETWORK_AT, _ROOT_AT, _SHARE_AT, _NPU_AT = 0x3, 0x4, 0x5, 0x6, 0x1E
@@ -135,7 +137,7 @@ def qemu(
         *memory.options(settings.memory_mib),
         *speed,
         *("-smp", str(settings.cpus)),
-        *("-kernel", str(image.vmlinuz), "-initrd", str(initramfs), "-append", kernel),
+        *_boot(image, initramfs, kernel, memory),
         *("-chardev", f"file,id=console,path={_comma(str(console))}", "-serial", "chardev:console"),
         *("-device", "vmgenid,guid=auto"),
         *("-device", f"virtio-serial-pci,addr={_AGENT_AT:#x}"),
@@ -152,6 +154,13 @@ def qemu(
     for number, folder in enumerate(shares):
         command += _files(f"share{number}", folder, _SHARE_AT + number, readonly=False)
     return command
+
+
+def _boot(image: LabImage, initramfs: Path, parameters: str, memory: Memory) -> list[str]:
+    """What the machine boots; a restored one only has the memory of the program that did it."""
+    if memory.state is not None:
+        return ["-option-rom", "linuxboot_dma.bin"]
+    return ["-kernel", str(image.vmlinuz), "-initrd", str(initramfs), "-append", parameters]
 
 
 def device(settings: Settings, *, socket: Path, log: Path, statistics: Path) -> list[str]:

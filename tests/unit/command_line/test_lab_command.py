@@ -122,7 +122,7 @@ def test_level_zero_that_cannot_be_built_is_an_error_only_if_it_was_requested(le
 def saved(monkeypatch, level_zeros, tmp_path):
     """The kernels whose snapshots were built; they have 4,096 bytes on disk."""
     kernels = []
-    for name in ("ram", "state", "initramfs"):
+    for name in ("ram", "state"):
         (tmp_path / name).write_bytes(bytes(4096))
     one = snapshots.Snapshot({}, 1, {}, {}, {}, 93.2, str(tmp_path))
     monkeypatch.setattr(snapshot, "build", lambda kernel, **_: kernels.append(kernel) or one)

@@ -135,6 +135,8 @@ def test_a_restored_guest_has_its_memory_privately_and_its_devices_where_they_we
         assert value_after(command, "-global", "migration") == "migration.x-ignore-shared=on"
     devices = [[value for a, value in itertools.pairwise(command) if a == "-device"] for command in (saved, restored)]
     assert devices[0] == devices[1]
+    assert value_after(saved, "-kernel", "")
+    assert "-kernel" not in restored  # its memory has the one that booted
 
 
 def test_the_guest_gets_the_address_of_a_compiler_only_if_there_is_one(monkeypatch, tmp_path):
@@ -150,7 +152,8 @@ def test_the_guest_gets_the_address_of_a_compiler_only_if_there_is_one(monkeypat
     assert "guestfwd=tcp:10.0.2.100:7007-cmd:/usr/bin/python3 -I " in value_after(qemu(Settings()), "-netdev", "user")
     assert own()["ACCEL_MAGIC_COMPILER"] == "10.0.2.100:7007"
     monkeypatch.setattr(qemu_command, "find_bcc", missing)
-    assert "guestfwd" not in value_after(qemu(Settings()), "-netdev", "user")
+    assert "guestfwd=tcp:10.0.2.100:7007" not in value_after(qemu(Settings()), "-netdev", "user")
+    assert "guestfwd=tcp:10.0.2.100:7008-cmd:" in value_after(qemu(Settings()), "-netdev", "user")
     assert "ACCEL_MAGIC_COMPILER" not in own()
 
 
