@@ -41,7 +41,7 @@ help:
 demo: $(STAMPS)/demo
 	@tools/packages --optional $(DEMO_PACKAGES)
 	@tools/tracefs
-	@$(BIN)/python tools/run_notebook.py notebooks/quickstart.ipynb notebooks/npu_lab.ipynb notebooks/gputrace.ipynb build/demo
+	@ACCEL_MAGIC_LAB_SNAPSHOT=use $(BIN)/python tools/run_notebook.py notebooks/quickstart.ipynb notebooks/npu_lab.ipynb notebooks/gputrace.ipynb build/demo
 
 test-unit: $(STAMPS)/dev
 	@tools/packages --optional $(UNIT_TEST_PACKAGES)

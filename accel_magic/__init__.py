@@ -7,6 +7,8 @@ use, so importing the package is cheap.
 from __future__ import annotations
 
 import functools
+import os
+import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -48,6 +50,11 @@ def __dir__() -> list[str]:
 
 def load_ipython_extension(shell: Any) -> None:
     """Implement `%load_ext accel_magic`."""
+    if "ACCEL_MAGIC_LAB" in os.environ and "accel_magic.magics.extension" not in sys.modules:
+        print(
+            "loading takes up to half a minute, because the lab emulates its processor; accel-magic lab build makes a "
+            "snapshot, with which it takes none"
+        )
     from accel_magic.magics.extension import load
 
     load(shell)

@@ -9,10 +9,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from accel_magic import cache
+from accel_magic import cache, terminal
 from accel_magic.command_line.lab_runs import add_run, add_shell, add_trace
 from accel_magic.command_line.progress import Bar
 from accel_magic.errors import MachineError
+from accel_magic.quantities import duration_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from accel_magic.lab.image import LabImage
     from accel_magic.lab.image.progress import Report
     from accel_magic.lab.image.snapshots import Snapshot
+    from accel_magic.lab.vm.running_labs import RunningLab
 
     Commands = argparse._SubParsersAction[Any]  # noqa: SLF001 - its only name
 
@@ -73,7 +75,7 @@ def _add_build(commands: Commands) -> None:
 
 
 def _add_status(commands: Commands) -> None:
-    status = commands.add_parser("status", help="show which parts of the lab are built, and where")
+    status = commands.add_parser("status", help="show what is built, and who runs labs on this machine")
     status.add_argument("--json", action="store_true", help="print the status as JSON")
     status.add_argument("--verify", action="store_true", help="read snapshots whole and compare their checksums")
     status.set_defaults(handler=_status)
@@ -171,6 +173,7 @@ def _built_level_zero(options: argparse.Namespace, report: Report) -> str:
 def _status(options: argparse.Namespace) -> int:
     from accel_magic.lab import image
     from accel_magic.lab.image import store
+    from accel_magic.lab.vm import running_labs
 
     found = image.built()
     by_kernel = {one.kernel: one for one in found}
@@ -182,6 +185,7 @@ def _status(options: argparse.Namespace) -> int:
             "images": images,
             "level_zero": _level_zero(),
             "snapshots": {kernel: _snapshot(one, options) for kernel, one in by_kernel.items()},
+            "running": [dataclasses.asdict(one) for one in running_labs.find()],
             "accelerator": [kernel for kernel in image.KERNELS if _has_accelerator(kernel)],
         }
         print(json.dumps(content, indent=1, default=str))
@@ -196,8 +200,20 @@ def _status(options: argparse.Namespace) -> int:
     for one in found:
         print(f"snapshot: {one.kernel}: {_snapshot(one, options)}")
     ready = ", ".join(kernel for kernel in image.KERNELS if _has_accelerator(kernel))
-    print(f"accelerator: {ready or 'not built (python -m accel_magic lab build --kernel 7.2 --accelerator)'}")
+    accelerator = ready or "not built (python -m accel_magic lab build --kernel 7.2 --accelerator)"
+    print(f"accelerator: {accelerator}")
+    for lab in running_labs.find():
+        print(f"running: {_running(lab)}")
     return 0
+
+
+def _running(lab: RunningLab) -> str:
+    """A line about a lab that runs; what comes from other users' command lines is made harmless."""
+    how = "restored" if lab.restored else "booted"
+    memory = "" if lab.memory_mib is None else f", {lab.memory_mib:.0f} MiB"
+    folders = terminal.one_line(", ".join(lab.folders)) or "no folder"
+    times = f"for {duration_text(lab.age_s * 1e9)}, {lab.cpu_s:.0f} s of CPU"
+    return f"{lab.user}: {lab.kernel or 'unknown kernel'} ({how}) {times}{memory}, {folders} (process {lab.pid})"
 
 
 def _snapshot(one: LabImage, options: argparse.Namespace) -> str:

@@ -17,7 +17,15 @@ from accel_magic.errors import MachineError, TraceStateError
 from accel_magic.kernel.bcc import compiler
 from accel_magic.lab import image, program_folder
 from accel_magic.lab.image import initramfs
-from accel_magic.lab.vm import beginning, keeper_process, lab_settings, log_folders, ordinary_user, qemu_command
+from accel_magic.lab.vm import (
+    beginning,
+    keeper_process,
+    lab_limits,
+    lab_settings,
+    log_folders,
+    ordinary_user,
+    qemu_command,
+)
 from accel_magic.lab.vm.beginning import Beginning
 from accel_magic.lab.vm.connection import Completed, GuestConnection, GuestGoneError, GuestProcess, listen
 from accel_magic.lab.vm.keeper_process import KeeperProcess
@@ -138,8 +146,8 @@ class Lab:
             kernel: Keep the notebook's kernel that a snapshot holds, for `take_kernel`.
 
         Raises:
-            MachineError: The image is not built, QEMU or the device does not start, or the guest does not answer in
-                time.
+            MachineError: The image is not built, too many labs run, QEMU or the device does not start, or the guest
+                does not answer in time.
             TraceStateError: The lab was started before.
 
         """
@@ -147,6 +155,7 @@ class Lab:
             raise TraceStateError(
                 "this lab has already been started", fix="create a new Lab", code="lab.started-before"
             )
+        lab_limits.check(lab_limits.load())
         built = image.find(self.settings.kernel)
         chosen = hypervisor(self.settings.hypervisor)
         if self._beginning is not None:
