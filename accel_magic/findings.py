@@ -110,7 +110,7 @@ class Rule(Generic[Data]):
         advice: What to try; placeholders as in the title.
         threshold: The limit; NaN if one occurrence is enough.
         unit: Unit of the limit, in words; after "share of", what the limit is a part of.
-        source: Where the limit comes from.
+        source: Where the limit comes from; placeholders as in the title.
         check: Takes the data and the rule; yields the evidence of each finding.
         needs: Takes the data; returns what it lacks for this rule, `` if nothing.
         limits: Further limits by name.
@@ -158,7 +158,7 @@ class Rule(Generic[Data]):
                 advice=self.advice.format_map(shown),
                 threshold=self.threshold,
                 unit=self.unit,
-                source=self.source,
+                source=self.source.format_map(shown),
                 where=evidence.where,
             )
 

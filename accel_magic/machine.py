@@ -41,6 +41,7 @@ def describe() -> dict[str, str]:
 
     All values are non-empty strings. The devices are looked up on each call because drivers come and go; the rest once.
     If a device belongs to the NPU lab, `emulated` names it; in the accelerator lab `lab_accelerator` names its driver.
+    `npu_timeout_ms` is intel_vpu's job timeout, if it was set to another than the driver's default.
     """
     found = accelerators()
     emulated = [name for name in found if name.endswith(_EMULATED)]
@@ -49,7 +50,19 @@ def describe() -> dict[str, str]:
         "device": ", ".join(found) or "none",
         **({"emulated": ", ".join(emulated)} if emulated else {}),
         **({"lab_accelerator": LAB_DRIVER} if Path("/sys/module", LAB_DRIVER).exists() else {}),
+        **npu_timeout(),
     }
+
+
+def npu_timeout(root: Path = Path("/")) -> dict[str, str]:
+    """intel_vpu's job timeout as in `describe`.
+
+    Args:
+        root: Folder that contains `sys`.
+
+    """
+    value = _text(root / "sys/module/intel_vpu/parameters/tdr_timeout_ms").strip()
+    return {"npu_timeout_ms": value} if value.isdecimal() and int(value) else {}
 
 
 def accelerators(root: Path = Path("/")) -> list[str]:

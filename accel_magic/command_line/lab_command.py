@@ -218,7 +218,7 @@ def _running(lab: RunningLab) -> str:
 
 def _snapshot(one: LabImage, options: argparse.Namespace) -> str:
     """What labs with a kernel start from."""
-    from accel_magic.lab.image.snapshots import Snapshot, verify
+    from accel_magic.lab.image.snapshots import Snapshot, is_being_built, verify
     from accel_magic.lab.vm.beginning import find_snapshot
     from accel_magic.lab.vm.lab_settings import Settings, hypervisor
 
@@ -229,7 +229,7 @@ def _snapshot(one: LabImage, options: argparse.Namespace) -> str:
             "" if not options.verify else ", verified" if verify(found) else ", DAMAGED: lab clean, then build again"
         )
         return f"{found.disk_bytes() / 1e6:.0f} MB, made in {found.built_s:.0f} s{verified}"
-    return f"labs boot, because {found}"
+    return f"labs boot, because {found}{'; one is being built' if is_being_built() else ''}"
 
 
 def _level_zero() -> Path | None:

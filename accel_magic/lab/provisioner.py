@@ -239,6 +239,12 @@ class Launch:
     cwd: Path
 
 
+def _is_this_python(program: Path) -> bool:
+    """Whether a program is the Python of this environment, by any of its names there."""
+    here = Path(sys.executable)
+    return program.parent == here.parent and os.path.realpath(program) == os.path.realpath(here)
+
+
 class GuestKernel:
     """A listening kernel and the lab it runs in; created by `start`."""
 
@@ -307,7 +313,7 @@ def start(launch: Launch, report: Report) -> GuestKernel:
 def _may_wait(launch: Launch) -> bool:
     """Whether a snapshot's kernel can become this one: it has started with another command and environment."""
     program, *options = launch.command[:4]
-    own = options == snapshot.kernel_options() and program == sys.executable
+    own = options == snapshot.kernel_options() and _is_this_python(Path(program))
     return own and not any(name.startswith(_AT_START) and name not in _HARMLESS for name in launch.env)
 
 

@@ -46,6 +46,9 @@ def serve(folder: str) -> None:
 
     """
     connection = socket.socket(fileno=os.dup(0))
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for standard in range(3):  # they are the socket, too: a warning must not be taken for an answer
+        os.dup2(nothing, standard)
     if not _has_place(folder):
         return
     memory = os.memfd_create("recording")

@@ -198,3 +198,14 @@ def test_the_name_of_the_cpu_comes_from_cpuinfo(tmp_path, text, model):
 
 def test_without_cpuinfo_the_cpu_is_named_by_its_architecture(tmp_path):
     assert machine._cpu_model(tmp_path / "cpuinfo") == platform.machine()
+
+
+@pytest.mark.parametrize(
+    ("content", "found"), [("500\n", {"npu_timeout_ms": "500"}), ("0\n", {}), ("?\n", {}), (None, {})]
+)
+def test_the_npus_job_timeout_is_described_if_it_was_set(tmp_path, content, found):
+    file = tmp_path / "sys/module/intel_vpu/parameters/tdr_timeout_ms"
+    file.parent.mkdir(parents=True)
+    if content is not None:
+        file.write_text(content)
+    assert machine.npu_timeout(tmp_path) == found

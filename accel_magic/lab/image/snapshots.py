@@ -34,21 +34,21 @@ MANIFEST: Final = "snapshot.json"
 VARIABLE: Final = "ACCEL_MAGIC_LAB_SNAPSHOT"
 """Environment variable: `off` boots every lab, `use` does not build a missing snapshot in the background."""
 _FILES: Final = ("ram", "state")
-_FORMAT: Final = 2
+_FORMAT: Final = 3
 
 
 @dataclass(frozen=True)
 class Stamp:
-    """Size (bytes) and modification time (ns since 1970) of a file."""
+    """Size of a file, bytes, and when it was modified, whole s since 1970: archives and containers keep no more."""
 
     size: int
-    mtime_ns: int
+    mtime_s: int
 
     @staticmethod
     def of(path: Path) -> Stamp:
         """Look at a file. Raises OSError if that fails."""
         status = path.stat()
-        return Stamp(status.st_size, status.st_mtime_ns)
+        return Stamp(status.st_size, int(status.st_mtime))
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,6 @@ class Snapshot:
     """A guest that has booted, started a notebook's kernel and traced once.
 
     Attributes:
-        variables: Environment variables that the kernel's process was started with.
         kernel_process: Number of that process at the guest's agent.
         environment: The Python environment's files and folders that the guest has in its memory. A folder's stamp has
             no size: its time changes when a file is added, which could take the place of another.
@@ -67,7 +66,6 @@ class Snapshot:
 
     """
 
-    variables: dict[str, str]
     kernel_process: int
     environment: dict[str, Stamp]
     files: dict[str, Stamp]
@@ -104,7 +102,7 @@ def name_of(image: LabImage, machine: Mapping[str, str | int]) -> str:
         "initramfs": image.initramfs.name,
         "kernel": f"{image.release} {image.packages}",
         "qemu": image.qemu_version,
-        "python": f"{sys.executable} {sys.version}",
+        "python": f"{sys.prefix} {os.path.realpath(sys.executable)} {sys.version}",  # whatever it is called there
     }
     return f"{image.kernel}-{hashlib.sha256(repr(sorted(parts.items())).encode()).hexdigest()[:12]}"
 
@@ -142,6 +140,20 @@ def read(path: Path) -> Snapshot | None:
     return None
 
 
+def is_being_built() -> bool:
+    """Whether a snapshot is being built now, by this user or the cache's owner."""
+    import fcntl
+
+    try:
+        with (store.snapshots() / "lock").open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
 def verify(snapshot: Snapshot) -> bool:
     """Whether its files have the checksums of those that were made; takes seconds."""
     return all(cache.sha256_of(Path(snapshot.folder, name)) == snapshot.checksums[name] for name in _FILES)
@@ -155,5 +167,5 @@ def _changed(snapshot: Snapshot) -> Iterator[str]:
         except OSError:
             yield path
             continue
-        if status.st_mtime_ns != stamp.mtime_ns or (stamp.size and status.st_size != stamp.size):
+        if int(status.st_mtime) != stamp.mtime_s or (stamp.size and status.st_size != stamp.size):
             yield path

@@ -89,7 +89,6 @@ def build(kernel: str = image.DEFAULT, *, report: Report | None = None) -> Snaps
         archive.unlink()
         report(Progress("snapshot", 0, 0, "testing it"))
         made = Snapshot(
-            variables=_variables(),
             kernel_process=number,
             environment=environment.stamps(files, search_path),
             files={name: Stamp.of(folder / name) for name in ("ram", "state")},

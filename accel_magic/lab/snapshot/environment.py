@@ -121,5 +121,5 @@ def stamps(files: Iterable[str], search_path: Iterable[str]) -> dict[str, Stamp]
         found[file] = Stamp.of(path)
         folder = str(path.parent)
         if f"{folder}/".startswith(searched) and folder not in found:
-            found[folder] = Stamp(0, path.parent.stat().st_mtime_ns)
+            found[folder] = Stamp(0, Stamp.of(path.parent).mtime_s)
     return found

@@ -125,7 +125,7 @@ RULES: Final[tuple[Rule[NpuData], ...]] = (
         "driver resets the engine or the whole NPU; jobs queued behind it are lost or restarted.",
         "Find the job by its process and time. Look at `dmesg` and the driver's core dump, and try the same model with "
         "another compiler or firmware version.",
-        source="the driver's own timeout (`tdr_timeout_ms`, 2 s by default)",
+        source="the driver's own timeout (`tdr_timeout_ms`, {timeout})",
         check=jobs.job_hung,
         needs=_timed(("ivpu_job_timeout_work", "ivpu_bo_wait_ioctl")),
     ),
@@ -137,7 +137,7 @@ RULES: Final[tuple[Rule[NpuData], ...]] = (
         "the job was done, and its message or interrupt was lost.",
         "Look at `dmesg`. Compare the NPU's interrupts in /proc/interrupts with the jobs, and try another firmware "
         "version.",
-        source="the driver's own timeout (`tdr_timeout_ms`, 2 s by default), or the program's",
+        source="the driver's own timeout (`tdr_timeout_ms`, {timeout}), or the program's",
         check=jobs.completion_lost,
         needs=_timed(("ivpu_job_timeout_work", "ivpu_bo_wait_ioctl")),
     ),
@@ -147,8 +147,9 @@ RULES: Final[tuple[Rule[NpuData], ...]] = (
         "{stuck:,.0f} of {jobs:job|jobs} did not complete in time",
         "The driver or the program stopped waiting. This trace does not show whether the job hung, its completion was "
         "lost, or it just takes that long.",
-        "Trace all of `npu`, for longer than the driver's timeout of 2 s: the driver's checks then show the cause.",
-        source="the driver's own timeout (`tdr_timeout_ms`, 2 s by default), or the program's",
+        "Trace all of `npu`, for longer than the driver's timeout ({timeout}): the driver's checks then show the "
+        "cause.",
+        source="the driver's own timeout (`tdr_timeout_ms`, {timeout}), or the program's",
         check=jobs.job_timeout,
         needs=_timed(("ivpu_job_timeout_work", "ivpu_bo_wait_ioctl")),
     ),

@@ -1,3 +1,4 @@
+import fcntl
 import io
 import json
 
@@ -7,6 +8,7 @@ from accel_magic.command_line import lab_command, main
 from accel_magic.errors import MachineError
 from accel_magic.lab import image, level_zero, snapshot
 from accel_magic.lab.image import LabImage, Progress, snapshots
+from accel_magic.lab.vm import running_labs
 
 
 def run(*arguments):
@@ -17,6 +19,7 @@ def run(*arguments):
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("ACCEL_MAGIC_CACHE", str(tmp_path))
+    monkeypatch.setattr(running_labs, "find", list)  # this machine may run some
     return tmp_path / "lab"
 
 
@@ -124,7 +127,7 @@ def saved(monkeypatch, level_zeros, tmp_path):
     kernels = []
     for name in ("ram", "state"):
         (tmp_path / name).write_bytes(bytes(4096))
-    one = snapshots.Snapshot({}, 1, {}, {}, {}, 93.2, str(tmp_path))
+    one = snapshots.Snapshot(1, {}, {}, {}, 93.2, str(tmp_path))
     monkeypatch.setattr(snapshot, "build", lambda kernel, **_: kernels.append(kernel) or one)
     monkeypatch.setattr(image, "build_accelerator", lambda *_, **__: None)
     return kernels
@@ -155,6 +158,35 @@ def test_a_snapshot_that_cannot_be_built_is_an_error_only_if_it_was_requested(le
     )
     assert run("build", "--snapshot") == 1
     assert "code: lab.no-snapshots" in capsys.readouterr().err
+
+
+def test_status_lists_the_labs_that_run(monkeypatch, capsys):
+    labs = [
+        running_labs.RunningLab(7, 1000, "ada", "7.2", True, 90.0, 12.3, 306.4, ("/home/ada/class", "/data")),
+        running_labs.RunningLab(8, 1001, "1001", "", False, 3700.0, 0.2, None, ("/tmp/\x1b[31mred\n",)),
+    ]
+    monkeypatch.setattr(running_labs, "find", lambda: labs)
+    assert run("status") == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("running")]
+    assert lines[0] == (
+        "running: ada: 7.2 (restored) for 90 s, 12 s of CPU, 306 MiB, /home/ada/class, /data (process 7)"
+    )
+    assert lines[1].startswith("running: 1001: unknown kernel (booted) for 1 h 1 min")
+    assert "\x1b" not in lines[1]
+    assert run("status", "--json") == 0
+    assert [lab["user"] for lab in json.loads(capsys.readouterr().out)["running"]] == ["ada", "1001"]
+
+
+def test_status_says_that_a_snapshot_is_being_built(monkeypatch, capsys, made, cache):
+    monkeypatch.setattr(image, "built", lambda: [made])
+    lock = cache / "snapshots" / "lock"
+    lock.parent.mkdir(parents=True)
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert run("status") == 0
+    assert capsys.readouterr().out.count("is off; one is being built") == 1
+    assert run("status") == 0
+    assert "being built" not in capsys.readouterr().out
 
 
 def test_status_lists_built_and_missing_images_and_notes(monkeypatch, capsys, made, cache):

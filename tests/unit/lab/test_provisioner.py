@@ -27,6 +27,14 @@ SPECS = Path(provisioner.__file__).parent / "kernelspecs"
 PORTS = ("shell_port", "iopub_port", "stdin_port", "control_port", "hb_port")
 
 
+OTHER_NAME = next(
+    str(path)
+    for path in sorted(Path(sys.executable).parent.glob("python3*"))
+    if str(path) != sys.executable and path.resolve() == Path(sys.executable).resolve()
+)
+"""Another name of this Python."""
+
+
 class Process:
     """A fake command in a guest that ends on demand; `status` is an exit status, or an error for `wait` to raise."""
 
@@ -336,6 +344,7 @@ def test_signals_are_sent_to_the_guest_and_ignored_after_its_end(labs):
     [
         (None, {}, True),
         (None, {"PYTHONUNBUFFERED": "1"}, True),
+        ([OTHER_NAME, "-P", "-m", "accel_magic.magics.lab_kernel", "-f", "{connection_file}"], {}, True),
         (None, {"PYTHONPATH": "/elsewhere"}, False),
         (None, {"LD_PRELOAD": "lib.so"}, False),
         (["python", "-m", "ipykernel", "-f", "{connection_file}"], {}, False),

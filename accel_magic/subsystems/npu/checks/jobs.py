@@ -314,7 +314,13 @@ def _verdict(npu: NpuData, requested: str, name: str) -> Iterator[Evidence]:
     end = np.minimum(out.end[which], npu.trace.duration_ns)
     longest = float((end - out.begin[which]).max())
     where = spans(out.begin[which].astype(np.int64), end.astype(np.int64))
-    yield Evidence({name: len(which), "jobs": len(npu.jobs), "out_ns": longest}, where)
+    timeout = _timeout(npu.recording.machine.get("npu_timeout_ms", ""))
+    yield Evidence({name: len(which), "jobs": len(npu.jobs), "out_ns": longest, "timeout": timeout}, where)
+
+
+def _timeout(set_ms: str) -> str:
+    """The driver's job timeout: the traced machine's, or the driver's default."""
+    return f"{int(set_ms) / 1000:g} s on this machine" if set_ms.isdecimal() and int(set_ms) else "2 s by default"
 
 
 def out_of(npu: NpuData) -> _Out:

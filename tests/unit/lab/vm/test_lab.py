@@ -64,7 +64,7 @@ def test_the_folder_of_a_lab_whose_keeper_was_killed_is_removed_when_the_lab_is_
 
 
 def test_a_lab_whose_snapshot_does_not_start_boots_in_another_folder_and_says_why(folder, monkeypatch):
-    snapshot = Snapshot({}, 1, {}, {}, {}, 0.0, "/of/a/snapshot")
+    snapshot = Snapshot(1, {}, {}, {}, 0.0, "/of/a/snapshot")
     began, said = [], []
 
     def runs(_lab, _image, _hypervisor, how, folders, *, kernel):

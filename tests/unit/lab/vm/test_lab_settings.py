@@ -14,6 +14,7 @@ from accel_magic.lab.image import LabImage
 from accel_magic.lab.vm import qemu_command
 from accel_magic.lab.vm.lab import environment
 from accel_magic.lab.vm.lab_settings import Settings, hypervisor
+from accel_magic.views import drawn_elsewhere
 from tests.support.errors import raises
 
 MEMORY = qemu_command.Memory()
@@ -155,6 +156,10 @@ def test_the_guest_gets_the_address_of_a_compiler_only_if_there_is_one(monkeypat
     assert "guestfwd=tcp:10.0.2.100:7007" not in value_after(qemu(Settings()), "-netdev", "user")
     assert "guestfwd=tcp:10.0.2.100:7008-cmd:" in value_after(qemu(Settings()), "-netdev", "user")
     assert "ACCEL_MAGIC_COMPILER" not in own()
+
+
+def test_the_guest_is_told_where_its_results_are_drawn_by_the_name_that_views_read(tmp_path):
+    assert environment(Settings(), tmp_path, None, {})[drawn_elsewhere.VARIABLE] == qemu_command.DRAWING
 
 
 def test_only_emulation_gets_a_fixed_loop_count():

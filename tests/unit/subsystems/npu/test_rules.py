@@ -367,6 +367,24 @@ def test_the_npus_state_at_the_reset_distinguishes_a_hung_job_from_a_lost_comple
     assert findings["npu-reset"] == {"resets": 1, "aborted": 2, "refused": 0, "reset_ns": 100 * MS}
 
 
+@pytest.mark.parametrize(
+    ("machine", "shown"),
+    [
+        ({}, "2 s by default"),
+        ({"npu_timeout_ms": "500"}, "0.5 s on this machine"),
+        ({"npu_timeout_ms": "of another kind"}, "2 s by default"),
+    ],
+)
+def test_the_limit_is_the_timeout_of_the_machine_that_was_traced(story, machine, shown):
+    s = story("6.12")
+    recovered(s, stuck_job(s))
+
+    finding = next(iter(diagnosed(s, machine=machine)))
+
+    assert finding.source == f"the driver's own timeout (`tdr_timeout_ms`, {shown}), or the program's"
+    assert f"({shown})" in finding.advice
+
+
 def test_on_newer_kernels_a_stopped_heartbeat_means_a_hung_job(story):
     s = story("7.2")
     at = stuck_job(s)
