@@ -313,7 +313,7 @@ def start(launch: Launch, report: Report) -> GuestKernel:
 def _may_wait(launch: Launch) -> bool:
     """Whether a snapshot's kernel can become this one: it has started with another command and environment."""
     program, *options = launch.command[:4]
-    own = options == snapshot.kernel_options() and _is_this_python(Path(program))
+    own = options == ["-P", "-m", snapshot.kernel_module()] and _is_this_python(Path(program))
     return own and not any(name.startswith(_AT_START) and name not in _HARMLESS for name in launch.env)
 
 

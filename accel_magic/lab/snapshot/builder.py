@@ -178,14 +178,13 @@ def _variables() -> dict[str, str]:
     return {"HOME": "/root", "LANG": "C.UTF-8", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "OPENBLAS_NUM_THREADS": "1"}
 
 
-def kernel_options() -> list[str]:
-    """Python's options that start the notebook's kernel, as in the installed kernelspec."""
-    options: list[str] = json.loads(_KERNELSPEC.read_text())["argv"][1:4]
-    return options
+def kernel_module() -> str:
+    """The module that is the notebook's kernel, as in the installed kernelspec: `python -P -m MODULE`."""
+    return str(json.loads(_KERNELSPEC.read_text())["argv"][3])
 
 
 def _command(*arguments: str) -> list[str]:
-    return [sys.executable, *kernel_options(), "--wait", *arguments]
+    return [sys.executable, "-P", "-m", kernel_module(), "--wait", *arguments]
 
 
 def _files_read(settings: Settings, folder: Path, report: Report) -> tuple[list[str], list[str]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pwd
 import re
 import time
 from dataclasses import dataclass
@@ -90,6 +89,8 @@ def _lab(process: Path, words: list[str]) -> RunningLab:
 
 
 def _name(uid: int) -> str:
+    import pwd  # not on every system
+
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

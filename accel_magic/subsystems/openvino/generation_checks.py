@@ -48,7 +48,7 @@ def first_prefill(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[
         if len(own) < _FEW:
             continue
         first, later = float(own["first_token_ns"].iloc[0]), float(own["first_token_ns"].iloc[1:].median())
-        if first / max(later, 1) > rule.threshold:
+        if first / max(later, 1) > rule.threshold and first - later >= rule.limits["least_ns"]:
             begin = int(own["start_ns"].iloc[0])
             evidence = {"ratio": first / later, "first_ns": first, "later_ns": later}
             yield Evidence({**evidence, "model": str(model)}, (Stretch(begin, begin + int(first)),))

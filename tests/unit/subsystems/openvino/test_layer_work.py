@@ -122,7 +122,8 @@ DYNAMIC = """
 given = op.parameter([-1, 4, -1, -1], np.float32, name="x")
 kernel = op.constant(random.random((8, 4, 3, 3), np.float32))
 value = op.convolution(given, kernel, [1, 1], [1, 1], [1, 1], [1, 1], name="conv")
-compiled = ov.Core().compile_model(ov.Model([op.result(value)], [given], "dynamic"), "CPU")
+model = ov.Model([op.result(value)], [given], "dynamic")
+compiled = ov.Core().compile_model(model, "CPU", {{"INFERENCE_PRECISION_HINT": "f32"}})
 with accel_magic.trace("openvino:layers") as t:
     for side in {sides}: compiled(np.ones((2, 4, side, side), np.float32))
 finish(t)
@@ -146,7 +147,8 @@ def rounded(value, low, high, levels):
     return op.fake_quantize(value, low, high, low, high, levels)
 kernel = rounded(op.constant(random.random((16, 16, 3, 3), np.float32)), -1, 1, 255)
 value = op.convolution(rounded(given, 0, 2.55, 256), kernel, [1, 1], [1, 1], [1, 1], [1, 1], name="conv")
-compiled = ov.Core().compile_model(ov.Model([op.result(value)], [given], "quantized"), "CPU")
+model = ov.Model([op.result(value)], [given], "quantized")
+compiled = ov.Core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
 with accel_magic.trace("openvino:layers") as t:
     for _ in range(3): compiled(np.ones((1, 16, 32, 32), np.float32))
 finish(t)
