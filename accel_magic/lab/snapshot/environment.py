@@ -76,17 +76,20 @@ def _libraries_of(program: str) -> Iterator[str]:
 
 
 def _with_links(path: str, depth: int = 0) -> Iterator[str]:
-    """The links on the way to a file, and the file; nothing if it does not exist or is not one to copy."""
+    """The links on the way to a file, and the file; nothing if it cannot be read or is not one to copy."""
     if depth > _MOST_LINKS or path.startswith(_KERNELS_OWN):
         return
     here, rest = Path("/"), path.strip("/").split("/")
     while rest:
         here /= rest.pop(0)
-        if here.is_symlink():
-            yield str(here)
-            yield from _with_links(os.path.normpath(here.parent.joinpath(here.readlink(), *rest)), depth + 1)
-            return
-    if here.is_file():
+        try:
+            target = here.readlink()
+        except OSError:  # no link, or below a folder of another user's
+            continue
+        yield str(here)
+        yield from _with_links(os.path.normpath(here.parent.joinpath(target, *rest)), depth + 1)
+        return
+    if os.path.isfile(here) and os.access(here, os.R_OK):  # noqa: PTH113 - false where Path raises an error
         yield path
 
 
