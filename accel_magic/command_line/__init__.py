@@ -94,9 +94,18 @@ def _commands() -> tuple[Callable[[Commands], None], ...]:
         run_command,
         show_command,
         trace_command,
+        workshop_command,
     )
 
-    return trace_command.add, run_command.add, show_command.add, doctor_command.add, lab_command.add, broker_command.add
+    return (
+        trace_command.add,
+        run_command.add,
+        show_command.add,
+        doctor_command.add,
+        lab_command.add,
+        workshop_command.add,
+        broker_command.add,
+    )
 
 
 def _split(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str] | None]:

@@ -6,14 +6,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from accel_magic.lab.vm.connection import Completed, GuestProcess
     from accel_magic.lab.vm.lab import Lab
     from accel_magic.lab.vm.lab_settings import Settings
 
-__all__ = ["Completed", "GuestProcess", "Lab", "Settings"]
+__all__ = ["CLASS_FOLDER", "Completed", "GuestProcess", "Lab", "Settings"]
+
+CLASS_FOLDER: Final = "ACCEL_MAGIC_WORKSHOP"
+"""Environment variable: the folder with the progress of a class, which the Jupyter kernels of labs share."""
 
 _MODULES = {
     "Completed": "vm.connection",

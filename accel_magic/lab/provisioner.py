@@ -27,7 +27,7 @@ from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 from traitlets import Bool, Dict, Enum, Integer, List, Unicode
 
 from accel_magic.errors import MachineError
-from accel_magic.lab import image, snapshot
+from accel_magic.lab import CLASS_FOLDER, image, snapshot
 from accel_magic.lab.guest import LISTENING
 from accel_magic.lab.vm import ordinary_user
 from accel_magic.lab.vm.connection import GuestGoneError
@@ -60,7 +60,8 @@ class LabProvisioner(LocalProvisioner):
     """Boots a lab and runs the kernel in it, as if it were a local process.
 
     QEMU forwards the kernel's ports from this machine's loopback. The working folder is shared, so files written there
-    are kept. Slow steps run in threads, so the server keeps serving its other notebooks.
+    are kept; so is the folder of a class that `ACCEL_MAGIC_WORKSHOP` names. Slow steps run in threads, so the server
+    keeps serving its other notebooks.
     """
 
     kernel = Unicode(image.DEFAULT, help=f"Linux series of the guest; overridden by {KERNEL_VARIABLE}.").tag(
@@ -119,7 +120,7 @@ class LabProvisioner(LocalProvisioner):
         ports = {connection[name]: port for name, port in GUEST_PORTS.items()}
         settings = Settings(
             kernel=env.get(KERNEL_VARIABLE) or self.kernel,
-            share=self._shared(cwd),
+            share=self._shared(cwd, env),
             scheduler=cast("Scheduler", self.scheduler),
             driver_options=dict(self.driver_options),
             job_us=self.job_us,
@@ -138,11 +139,12 @@ class LabProvisioner(LocalProvisioner):
             cwd=cwd,
         )
 
-    def _shared(self, cwd: Path) -> tuple[Path, ...]:
+    def _shared(self, cwd: Path, env: Mapping[str, str]) -> tuple[Path, ...]:
         """Folders that the guest may write to. A working folder that the guest replaces with its own is not shared."""
         if cwd in GUEST_FOLDERS:
             self._report(f"{cwd} cannot be shared: files written there are lost when the lab ends")
-        folders = [Path(folder).expanduser().resolve() for folder in self.share]
+        of_class = [folder for folder in [env.get(CLASS_FOLDER)] if folder and Path(folder).is_dir()]
+        folders = [Path(folder).expanduser().resolve() for folder in (*self.share, *of_class)]
         return tuple(dict.fromkeys([*({cwd} - GUEST_FOLDERS), *folders]))
 
     async def poll(self) -> int | None:

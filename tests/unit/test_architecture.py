@@ -12,7 +12,14 @@ from tests.support.sources import PACKAGE
 
 FRONT_ENDS = {"IPython", "bokeh", "ipykernel", "ipywidgets", "jupyter_client", "traitlets"}
 DRAWING = {"accel_magic.views", "accel_magic.magics"}
-NOTEBOOK_FACING = {"magics", "views", "lab/provisioner.py", "magics/lab_kernel.py", "results/drawing_server.py"}
+NOTEBOOK_FACING = {
+    "magics",
+    "views",
+    "lab/provisioner.py",
+    "magics/lab_kernel.py",
+    "results/drawing_server.py",
+    "workshop/rehearsal.py",
+}
 """Modules for notebooks; everything else has to work without one."""
 DRAWS = {"figures.py", "live_item.py", "summary.py", "timeline.py", "timeline_rows.py"}
 """Modules of subsystems that draw; their other modules import them only in functions."""

@@ -16,7 +16,7 @@ FOLDERS = ("accel_magic", "tests", "benchmarks", "docs", "notebooks")
 FILE = re.compile(rf"(?<![\w./{{}}-])(?:{'|'.join(FOLDERS)})/[\w./-]+\.(?:py|c|h|md|ipynb|toml)\b")
 MADE_UP = re.compile(r"accel_magic/(\{\}[\w/]*|[\w/]*\{\}\w*)\.py\b")
 MODULE = re.compile(r"accel_magic(\.\w+)+")
-ELSEWHERE = {"accel_magic/bpf/"}
+ELSEWHERE = {"accel_magic/bpf/", "accel_magic/workshop/material/"}
 """Folders that only a wheel has."""
 VALUES = {"accel_magic.last"}
 """Names that exist only once something has been traced."""

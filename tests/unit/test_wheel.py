@@ -43,7 +43,7 @@ def build(tmp_path_factory):
     """
     source = tmp_path_factory.mktemp("sources") / "checkout"
     source.mkdir()
-    for name in ("accel_magic", "bpf", "tools"):
+    for name in ("accel_magic", "bpf", "notebooks/workshop", "tools"):
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
     for name in ("pyproject.toml", "README.md", "LICENSE", ".gitignore"):
         shutil.copy(ROOT / name, source)
@@ -106,6 +106,8 @@ def test_the_wheel_contains_the_files_that_traces_need_and_is_marked_as_typed(wh
     assert {
         "accel_magic/py.typed",
         "accel_magic/bpf/kernel/probe.bpf.c",
+        "accel_magic/workshop/material/01_jobs.ipynb",
+        "accel_magic/workshop/material/recordings/jobs_0-t.parquet",
         "accel_magic/bpf/gpu/memtrace.bpf.o",
         "accel_magic/kernel/bcc/headers/include/linux/types.h",
         "accel_magic/views/flame/flame.js",

@@ -257,13 +257,15 @@ class Firmware:
             self._on_fault(fault)
             result = jsm_messages.PROCESSING_ERROR
         if requested:
-            self._reply(reply_name, lambda: self._ipc.send(channel, reply, request, result, payload))
+            self._reply(reply, reply_name, lambda: self._ipc.send(channel, reply, request, result, payload))
 
-    def _reply(self, name: str, send: Callable[[], None]) -> None:
+    def _reply(self, kind: int, name: str, send: Callable[[], None]) -> None:
         copies = self._faults.copies_of_reply()
         if copies != 1:
             self._statistics.replies["duplicated" if copies else "lost"] += 1
             self._log.warning(f"reply {name} is sent {copies} times, as requested")
+        if not copies:
+            self._statistics.last_lost = kind
         for _ in range(copies):
             send()
             self._statistics.replies[name] += 1

@@ -110,7 +110,9 @@ class EmulatedNpu:
         self._buttress = Buttress(
             lambda: self._scheduler.idle, self._ip_reset, self.interrupts_changed, self.unknown_register
         )
-        self.config = ConfigSpace(self._request_fault)
+        self.config = ConfigSpace(
+            self._request_fault, lambda: (self.statistics.messages_sent, self.statistics.last_lost)
+        )
         self._show_fault()
 
     # Called for QEMU's requests

@@ -22,8 +22,9 @@ CLASS = 0x120000  # processing accelerator
 
 MSI_AT, POWER_AT, FAULT_AT = 0x40, 0x60, 0x70
 CAP_POWER, CAP_MSI, CAP_VENDOR = 0x01, 0x05, 0x09
-FAULT_CAP_SIZE = 16
-FAULT_CAP_VERSION = 1
+FAULT_CAP_SIZE = 24
+FAULT_CAP_VERSION = 2
+_COUNTS_AT = FAULT_AT + 16
 
 _COMMAND_BITS = 0x0407  # memory and I/O decoding, bus mastering, interrupt disable
 _MSI_64BIT = 1 << 7
@@ -35,11 +36,14 @@ class ConfigSpace:
 
     Args:
         on_fault: Called with (fault, argument) when the guest has written the fault capability.
+        counts: Returns what the end of that capability shows: how many messages the firmware has sent, and the type of
+            the last one that a fault has dropped, 0 for none.
 
     """
 
-    def __init__(self, on_fault: Callable[[int, int], None]) -> None:
+    def __init__(self, on_fault: Callable[[int, int], None], counts: Callable[[], tuple[int, int]]) -> None:
         self._on_fault = on_fault
+        self._counts = counts
         self._bytes = bytearray(SIZE)
         self._writable = bytearray(SIZE)
         self.reset()
@@ -80,6 +84,7 @@ class ConfigSpace:
 
     def read(self, offset: int, size: int) -> bytes:
         """Read `size` bytes from `offset`; bytes past the end read as zero."""
+        struct.pack_into("<II", self._bytes, _COUNTS_AT, *(count & 0xFFFFFFFF for count in self._counts()))
         return bytes(self._bytes[offset : offset + size]).ljust(size, b"\0")
 
     def write(self, offset: int, data: bytes) -> None:

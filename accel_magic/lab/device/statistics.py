@@ -22,6 +22,7 @@ class Statistics:
         models: Models `loaded` and `queried`, and inferences `executed` and `failed`.
         messages: JSM requests of the driver, by name.
         replies: JSM messages sent to the driver, by name; and `lost`, `duplicated` and `boot`.
+        last_lost: Type of the last reply that was lost; 0 for none.
         interrupts: MSIs raised.
         mmio: Register `reads` and `writes`, how many were to `unknown` registers, and `config` accesses.
         boots: `cold`, `warm`, `failed`, and `resets` of the device.
@@ -36,10 +37,16 @@ class Statistics:
         self.models: Counter[str] = Counter(loaded=0, queried=0, executed=0, failed=0)
         self.messages: Counter[str] = Counter()
         self.replies: Counter[str] = Counter(lost=0, duplicated=0, boot=0)
+        self.last_lost = 0
         self.interrupts = 0
         self.mmio: Counter[str] = Counter(reads=0, writes=0, unknown=0, config=0)
         self.boots: Counter[str] = Counter(cold=0, warm=0, failed=0, resets=0)
         self.guest_faults: Counter[str] = Counter()
+
+    @property
+    def messages_sent(self) -> int:
+        """Number of messages sent to the driver: boot messages, replies, and completions of jobs."""
+        return sum(count for name, count in self.replies.items() if name not in ("lost", "duplicated"))
 
     def as_dict(self) -> dict[str, object]:
         """All counts as a JSON-compatible dict; doorbell and engine numbers become strings."""
@@ -50,6 +57,7 @@ class Statistics:
             "models": dict(self.models),
             "messages": dict(sorted(self.messages.items())),
             "replies": dict(sorted(self.replies.items())),
+            "last_lost": self.last_lost,
             "interrupts": self.interrupts,
             "mmio": dict(self.mmio),
             "boots": dict(self.boots),

@@ -20,7 +20,15 @@ if TYPE_CHECKING:
         reload_driver,
         unload_driver,
     )
-    from accel_magic.lab.npu.faults import clear_faults, faulty_jobs, job_fault, request_fault, requested_fault
+    from accel_magic.lab.npu.faults import (
+        FirmwareCounts,
+        clear_faults,
+        faulty_jobs,
+        firmware_counts,
+        job_fault,
+        request_fault,
+        requested_fault,
+    )
     from accel_magic.lab.npu.level_zero_load import ZeLoad, ze_load
     from accel_magic.lab.npu.loads import Latency, Load, load
     from accel_magic.lab.npu.uapi import BufferFlags
@@ -30,6 +38,7 @@ __all__ = [
     "Buffer",
     "BufferFlags",
     "Device",
+    "FirmwareCounts",
     "IoctlError",
     "Latency",
     "Load",
@@ -38,6 +47,7 @@ __all__ = [
     "clear_faults",
     "compile_load",
     "faulty_jobs",
+    "firmware_counts",
     "job_fault",
     "load",
     "load_driver",
@@ -52,11 +62,13 @@ _MODULES = {
     "Buffer": ".device",
     "BufferFlags": ".uapi",
     "Device": ".device",
+    "FirmwareCounts": ".faults",
     "IoctlError": ".device",
     "Queue": ".device",
     "clear_faults": ".faults",
     "compile_load": "..program_folder",
     "faulty_jobs": ".faults",
+    "firmware_counts": ".faults",
     "job_fault": ".faults",
     "load_driver": ".device",
     "reload_driver": ".device",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import struct
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,10 +24,10 @@ VARIABLE = "ACCEL_MAGIC_NPU_FAULT"
 _VENDOR, _DEVICE = "0x8086", "0x7d1d"
 _DEVICES = Path("/sys/bus/pci/devices")
 
-# A vendor-specific capability: id, next, length, version, then magic, fault, argument.
+# A vendor-specific capability: id, next, length, version, then magic, fault, argument, messages sent, last lost.
 _CAPABILITIES_POINTER = 0x34
-_CAPABILITY = struct.Struct("<BBBBIII")
-_VENDOR_SPECIFIC, _VERSION = 0x09, 1
+_CAPABILITY = struct.Struct("<BBBBIIIII")
+_VENDOR_SPECIFIC, _VERSION = 0x09, 2
 _FAULT, _ARGUMENT = 8, 12
 _MOST_CAPABILITIES = 48  # as many as fit; bounds the walk of a circular list
 
@@ -131,12 +132,32 @@ def clear_faults() -> None:
 
 def requested_fault() -> tuple[str, int]:
     """Name and argument of the device's current fault; MachineError if not in the lab or not root."""
-    _, _, (fault, argument) = _find()
+    _, _, (fault, argument, _, _) = _find()
     return DEVICE_FAULTS[fault] if fault < len(DEVICE_FAULTS) else f"fault {fault}", argument
 
 
-def _find() -> tuple[Path, int, tuple[int, int]]:
-    """Config space of the lab's NPU, the offset of its fault capability, and the current (fault, argument)."""
+@dataclass(frozen=True)
+class FirmwareCounts:
+    """What the lab's device itself counted, independently of the driver and of any trace.
+
+    Attributes:
+        sent: Messages that the firmware has sent to the driver, modulo 2**32.
+        last_lost: Type of the last reply that a fault has dropped, as in `npu_interface.firmware_messages`; 0 for none.
+
+    """
+
+    sent: int
+    last_lost: int
+
+
+def firmware_counts() -> FirmwareCounts:
+    """Counts of the device's firmware; MachineError if not in the lab or not root."""
+    _, _, (_, _, sent, last_lost) = _find()
+    return FirmwareCounts(sent, last_lost)
+
+
+def _find() -> tuple[Path, int, tuple[int, int, int, int]]:
+    """Config space of the lab's NPU, the offset of its fault capability, and what that has after its magic number."""
     found = [folder for folder in sorted(_DEVICES.glob("*")) if _is_npu(folder)]
     if not found:
         raise MachineError(
@@ -155,8 +176,8 @@ def _find() -> tuple[Path, int, tuple[int, int]]:
             raise _not_root(path)
         offset = _capability(config)
         if offset is not None:
-            fault, argument = _CAPABILITY.unpack_from(config, offset)[5:]
-            return path, offset, (fault, argument)
+            fault, argument, sent, last_lost = _CAPABILITY.unpack_from(config, offset)[5:]
+            return path, offset, (fault, argument, sent, last_lost)
     raise MachineError(
         "this NPU does not support fault injection",
         why="it is not the lab's: its PCI config space lacks the fault capability",
@@ -178,7 +199,7 @@ def _capability(config: bytes) -> int | None:
     for _ in range(_MOST_CAPABILITIES):
         if not 0x40 <= offset <= len(config) - _CAPABILITY.size:
             return None
-        kind, following, length, version, magic, _, _ = _CAPABILITY.unpack_from(config, offset)
+        kind, following, length, version, magic, *_ = _CAPABILITY.unpack_from(config, offset)
         if (kind, length, version, magic) == (_VENDOR_SPECIFIC, _CAPABILITY.size, _VERSION, FAULT_MAGIC):
             return offset
         offset = following & ~3

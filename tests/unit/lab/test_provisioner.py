@@ -14,7 +14,7 @@ from jupyter_client import AsyncKernelManager
 from jupyter_client.kernelspec import KernelSpecManager
 
 from accel_magic.errors import MachineError
-from accel_magic.lab import image, provisioner
+from accel_magic.lab import CLASS_FOLDER, image, provisioner
 from accel_magic.lab import provisioner as provisioner_kernel
 from accel_magic.lab.guest import LISTENING
 from accel_magic.lab.image import Progress
@@ -225,6 +225,17 @@ def test_the_environment_overrides_the_kernelspec(labs, tmp_path):
     [lab] = labs.started
     assert lab.settings.kernel == "7.2"
     assert lab.env["MINE"] == "1"
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_the_folder_of_a_class_is_shared_if_it_exists(labs, tmp_path, exists):
+    of_class = tmp_path / "class"
+    if exists:
+        of_class.mkdir()
+
+    started(manager(), cwd=str(tmp_path), env={CLASS_FOLDER: str(of_class)})
+
+    assert labs.started[0].settings.share == ((tmp_path, of_class) if exists else (tmp_path,))
 
 
 def test_the_guests_kernel_gets_no_parent_process_id_of_the_host(labs, tmp_path):

@@ -116,6 +116,8 @@ def test_every_third_reply_is_lost(make_driver):
         driver.send(0x1104, bytes(8))
     assert [message[1] for _, message in driver.receive()] == [1, 2, 4, 5, 7]
     assert driver.npu.statistics.replies["lost"] == 2
+    sent, last_lost = struct.unpack("<II", driver.read(7, 0x80, 8))
+    assert (sent, last_lost) == (6, 0x2204)  # the boot message, and five of seven replies
     driver.close()
 
 

@@ -25,7 +25,7 @@ def test_the_device_has_msi_power_management_and_the_fault_capability(client):
     found = capabilities(client)
     assert sorted(found) == [0x01, 0x05, 0x09]
     assert client.read(7, found[0x05] + 2, 2) == b"\x80\x00"
-    assert client.read(7, found[0x09] + 2, 6) == bytes([16, 1]) + b"AMLF"
+    assert client.read(7, found[0x09] + 2, 6) == bytes([24, 2]) + b"AMLF"
 
 
 def test_the_bars_show_their_sizes_after_all_ones_are_written(client):

@@ -22,7 +22,7 @@ def pci(tmp_path, monkeypatch):
     config = bytearray(256)
     config[0x34] = 0x40
     config[0x40:0x42] = bytes([0x05, 0x70])
-    config[0x70:0x78] = bytes([0x09, 0x00, 16, 1]) + b"AMLF"
+    config[0x70:0x78] = bytes([0x09, 0x00, 24, 2]) + b"AMLF"
     for name, vendor, identity, content in (
         ("0000:00:01.0", "0x8086", "0x1234", bytes(256)),
         ("0000:00:02.0", "0x8086", "0x7d1d", bytes(config)),
@@ -49,6 +49,14 @@ def test_requesting_a_fault_writes_only_the_capability(pci, name, number):
     assert npu.requested_fault() == (name, 200_000)
     npu.clear_faults()
     assert npu.requested_fault() == ("none", 0)
+
+
+def test_the_devices_own_counts_are_in_the_capability(pci):
+    config = bytearray(pci.read_bytes())
+    config[0x80:0x88] = struct.pack("<II", 41, 0x2215)
+    pci.write_bytes(config)
+
+    assert npu.firmware_counts() == npu.FirmwareCounts(sent=41, last_lost=0x2215)
 
 
 def test_an_npu_without_the_capability_is_not_written_to(pci):
