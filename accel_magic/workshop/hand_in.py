@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import zipfile
 from typing import TYPE_CHECKING
 
@@ -38,20 +39,31 @@ def pack(folder: Path, target: Path) -> list[Path]:
     try:
         target.mkdir(parents=True, exist_ok=True)
         return [_packed(folder, name, target) for name in with_run]
-    except OSError as error:
+    except (OSError, ValueError, AttributeError) as error:  # also a file that is not a notebook
         raise MachineError(
             "the exercises cannot be packed",
-            why=f"{error.filename}: {error.strerror}",
+            why=f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else f"not a notebook: {error}",
             fix="save the notebooks under their own names, and choose a folder that you can write to",
             code="workshop.not-packed",
         ) from None
+
+
+def _notebook(path: Path) -> str:
+    """Return a student's notebook for an ordinary Jupyter kernel, in which the lab's traces are played."""
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    notebook.setdefault("metadata", {})["kernelspec"] = {
+        "display_name": "Python 3 (ipykernel)",
+        "language": "python",
+        "name": "python3",
+    }
+    return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
 
 
 def _packed(folder: Path, name: str, target: Path) -> Path:
     path = target / f"{session.user()}-{name}.zip"
     runs = folder / session.RUNS
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.write(folder / material.file_name(name), material.file_name(name))
+        archive.writestr(material.file_name(name), _notebook(folder / material.file_name(name)))
         for each in (runs / f"{name}.json", *sorted(runs.glob(f"{name}-*.parquet"))):
             archive.write(each, f"{session.RUNS}/{each.name}")
     return path

@@ -119,7 +119,8 @@ def _version(name: str, *, keep_solutions: bool) -> dict[str, Any]:
         if cell["cell_type"] == "code":
             text = _without_marks(_source(cell)) if keep_solutions else _without_solutions(_source(cell))
             cell |= {"source": text.splitlines(keepends=True), "outputs": [], "execution_count": None}
-    return notebook | {"cells": cells}
+    metadata = notebook["metadata"] | {"otter": {"assignment_name": name}}  # what otter-grader looks for in submissions
+    return notebook | {"cells": cells, "metadata": metadata}
 
 
 def _without_marks(text: str) -> str:

@@ -261,12 +261,12 @@ def _where(begun: Begun) -> str:
     if begun.played:
         how = "runs again" if begun.exercise.needs == "nothing" else "is played by the traced cells below"
         return f"REPLAY: what {begun.played} handed in {how}."
-    needed = {
-        "lab": "this is not the NPU lab (choose the Jupyter kernel Python 3 (NPU lab))",
-        "openvino": "OpenVINO is not installed, or this is not Linux",
-        "bpf": "nothing can be traced here",
-    }
-    return f"REPLAY: {needed[begun.exercise.needs]}, so traced cells below play a recording of themselves."
+    why, instead = {
+        "lab": ("this is not the NPU lab", "choose the Jupyter kernel Python 3 (NPU lab)"),
+        "openvino": ("OpenVINO is not installed, or this is not Linux", "pip install openvino"),
+        "bpf": ("nothing can be traced here", "%accel_doctor shows what is missing"),
+    }[begun.exercise.needs]
+    return f"REPLAY: {why}, so traced cells below play recordings.\nTo run it live: {instead}"
 
 
 def _is_live(needs: str) -> bool:

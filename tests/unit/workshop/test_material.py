@@ -87,6 +87,7 @@ def test_otter_grader_reads_the_masters_marks(name):
     assert first_lines == ["# ASSIGNMENT CONFIG", "# BEGIN QUESTION", "# BEGIN TESTS", "# END TESTS", "# END QUESTION"]
     assert f"name: {name}" in raw[0].split("\n")
     assert "strip_solutions_from_all_cells: true" in raw[0].split("\n")
+    assert material.student(name)["metadata"]["otter"] == {"assignment_name": name}
 
 
 def test_notebooks_are_written_once_and_never_over_a_students_own(tmp_path):

@@ -232,7 +232,9 @@ def test_what_is_handed_in_has_notebook_and_run(tmp_path):
     (packed,) = hand_in.pack(tmp_path, tmp_path / "out")
 
     assert packed.name == "alice-jobs.zip"
-    assert zipfile.ZipFile(packed).namelist() == ["01_jobs.ipynb", "runs/jobs.json"]
+    with zipfile.ZipFile(packed) as archive:
+        assert archive.namelist() == ["01_jobs.ipynb", "runs/jobs.json"]
+        assert json.loads(archive.read("01_jobs.ipynb"))["metadata"]["kernelspec"]["name"] == "python3"
 
 
 def test_nothing_to_hand_in_is_an_error(tmp_path):
@@ -240,9 +242,12 @@ def test_nothing_to_hand_in_is_an_error(tmp_path):
         hand_in.pack(tmp_path, tmp_path / "out")
 
 
-def test_a_missing_notebook_is_an_error(tmp_path):
+@pytest.mark.parametrize("content", [None, "", "[]", "{"])
+def test_a_missing_or_damaged_notebook_is_an_error(tmp_path, content):
     _, total = solved()
     check("jobs", total=total, word="sum")
+    if content is not None:
+        (tmp_path / "01_jobs.ipynb").write_text(content)
 
     with raises("workshop.not-packed", MachineError):
         hand_in.pack(tmp_path, tmp_path / "out")
