@@ -40,7 +40,7 @@ class GpuOptions:
     verify: Verify | None = option(
         None,
         "what the verifier rejects",
-        "what the verifier rejects: see [The verifier](#the-verifier)",
+        "what the verifier rejects: see [The verifier](gpu-programs.md#the-verifier)",
         choices=("strict", "warn", "off"),
         unset="strict for C, warn for .o",
     )
@@ -92,7 +92,7 @@ class GpuOptions:
         {},
         "set a program's variable or an entry of its map: limit=8, table.3=1",
         "give a program's variable, or an entry of its map (`table.3`), another value before it runs: see "
-        "[Settings](#settings)",
+        "[Settings](gpu-programs.md#settings)",
         factory=dict,
         flags="--set",
         metavar="NAME=NUMBER",
@@ -102,7 +102,7 @@ class GpuOptions:
         {},
         "fill a program's map with an array, list, dict or data frame",
         "what a program's map holds at first: an array or a list (entry i gets item i), a dict, or a data frame with "
-        "the map's columns, such as one of `GpuResult.maps`; see [Settings](#settings)",
+        "the map's columns, such as one of `GpuResult.maps`; see [Settings](gpu-programs.md#settings)",
         factory=dict,
         metavar="MAP=VARIABLE",
         on_line={"action": "append"},

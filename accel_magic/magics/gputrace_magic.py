@@ -84,7 +84,7 @@ def _epilog() -> str:
         "tools",
         *(f"  {name:<16} {tool.shows}" for name, tool in TOOLS.items()),
         "",
-        "or a file with your own program: mine.bpf.c (docs/gputrace.md), mine.o",
+        "or a file with your own program: mine.bpf.c (docs/gpu-programs.md), mine.o",
         "FUNCTION=PROBE attaches its CPU program FUNCTION: on_launch=uprobe:cuda:cuLaunchKernel",
         "",
         "example",

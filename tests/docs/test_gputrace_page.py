@@ -1,4 +1,4 @@
-"""The tables of docs/gputrace.md match those in the code, its programs compile, and its examples run."""
+"""The tables of the pages about GPU kernels match those in the code, their programs compile, and their examples run."""
 
 import re
 
@@ -16,7 +16,7 @@ from accel_magic.magics.magic_line import option_names
 from tests.support.paths import ROOT
 from tests.unit.gpu.device_host import GPU_HELPERS
 
-PAGE = (ROOT / "docs/gputrace.md").read_text()
+PAGE = "\n".join((ROOT / "docs" / name).read_text() for name in ("gputrace.md", "gpu-devices.md", "gpu-programs.md"))
 
 
 @pytest.fixture(scope="module")

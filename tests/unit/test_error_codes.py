@@ -1,4 +1,4 @@
-"""Every error has a code, all codes have the same form, and docs/errors.md lists them all."""
+"""Every error has a code, all codes have the same form, and the pages docs/errors*.md list them all."""
 
 import ast
 import functools
@@ -153,8 +153,10 @@ def test_codes_consist_of_an_area_and_a_reason():
 
 
 def test_the_documentation_lists_exactly_the_existing_codes():
-    text = (PACKAGE.parent / "docs" / "errors.md").read_text(encoding="utf-8")
-    listed = Counter(SHOWN.findall(text))
+    pages = sorted((PACKAGE.parent / "docs").glob("errors*.md"))
+    listed = Counter(code for page in pages for code in SHOWN.findall(page.read_text(encoding="utf-8")))
+
+    assert len(pages) == 3
 
     assert [code for code, times in listed.items() if times > 1] == []
     assert sorted(all_codes() - set(listed)) == []

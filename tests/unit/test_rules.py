@@ -66,7 +66,9 @@ def test_every_rule_has_an_area_with_a_page_and_a_severity():
 
 
 def test_every_rule_of_the_verifier_has_a_row():
-    table = re.search(r"^\| rule \|.*\n\|[-|]+\|\n((?:\|.*\n)*)", (ROOT / "docs/gputrace.md").read_text(), re.MULTILINE)
+    table = re.search(
+        r"^\| rule \|.*\n\|[-|]+\|\n((?:\|.*\n)*)", (ROOT / "docs/gpu-programs.md").read_text(), re.MULTILINE
+    )
     listed = [row.split("`")[1] for row in table[1].splitlines()]
 
     assert sorted(set(listed)) == sorted(listed)

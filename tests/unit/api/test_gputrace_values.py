@@ -164,7 +164,7 @@ def test_the_assembler_accepts_the_programs(recorder, body):
 
 
 def test_the_nan_finder_of_the_page_finds_each_thread_and_line_that_makes_one(tmp_path):
-    page = (ROOT / "docs/gputrace.md").read_text()
+    page = (ROOT / "docs/gpu-programs.md").read_text()
     (program,) = [text for text in re.findall(r"```c\n(.*?)```", page, re.DOTALL) if "gpu_nans(" in text]
     (tmp_path / "nans.bpf.c").write_text(program)
     source = """
