@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SUFFIX: Final = ".jsonl"
 KINDS: Final = ("begin", "check", "hint", "solve", "reset")
-_USER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}")
+_USER: Final = re.compile(r"[^\W_][\w.@+-]{0,63}")
 _LARGEST: Final = 1 << 20
 """Bytes of a student's file that are read; what is beyond is ignored."""
 _MOST_STUDENTS: Final = 1000
@@ -71,7 +71,7 @@ class Standing:
 
 def file_stem(user: str) -> str:
     """Return a user's name as the name of a file: other characters than in most user names are replaced."""
-    name = re.sub(r"[^A-Za-z0-9._@+-]", "_", user)[:64]
+    name = re.sub(r"[^\w.@+-]", "_", user)[:64]
     return name if _USER.fullmatch(name) else f"u{name}"[:64]
 
 

@@ -33,6 +33,11 @@ class Remark:
     text: str
     wrong: str = ""
 
+    @property
+    def sentence(self) -> str:
+        """The text; of a recognized mistake, with the answer that it is about."""
+        return f"`{self.answer}`: {self.text}" if self.wrong and self.answer else self.text
+
 
 class BadAnswerError(Exception):
     """An answer that is not of the requested kind.

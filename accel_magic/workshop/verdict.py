@@ -42,7 +42,7 @@ class Verdict:
         return f"Exercise {NAMES.index(self.exercise) + 1} of {len(NAMES)}, {self.exercise}: {end}"
 
     def __repr__(self) -> str:
-        lines = (f"  {'+' if one.right else '-'} {one.text}" for one in self.remarks)
+        lines = (f"  {'+' if one.right else '-'} {one.sentence}" for one in self.remarks)
         return terminal.page([self.headline, *lines, *(f"  {note}" for note in self.notes)])
 
     def _repr_html_(self) -> str:

@@ -285,6 +285,7 @@ READ_IN_SHELL = [
     ("shw {recording}", "option.unknown", "write show instead of shw", "show {recording}"),
     ("doctor --everything", "option.unknown", "accel-magic doctor --help", "doctor --help"),
     ("broker chek", "option.unknown", "write check instead of chek", "broker --help"),
+    ("workshop doctor --exercises ,", "workshop.unknown-exercise", "--exercises 1,5", "workshop doctor --exercises 9"),
 ]
 FROM_PYTHON = "only from Python: on a line, the parser refuses it first"
 NO_KERNEL = "needs a kernel without, or with other, functions or modules"

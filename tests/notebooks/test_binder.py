@@ -45,14 +45,21 @@ def test_the_steps_after_the_build_open_every_recording_and_replace_the_labs_ker
     prefix, installed = tmp_path / "prefix", tmp_path / "installed"
     environment = {**os.environ, "PATH": tools.path, "NB_PYTHON_PREFIX": str(prefix), "INSTALLED": str(installed)}
 
+    checkout = tmp_path / "checkout"
+    checkout.mkdir()
+    for name in ("binder", "notebooks"):
+        (checkout / name).symlink_to(ROOT / name)
+
     done = subprocess.run(
-        [BINDER / "postBuild"], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+        [BINDER / "postBuild"], cwd=checkout, env=environment, capture_output=True, text=True, check=False
     )
 
     assert done.returncode == 0, done.stderr
     assert installed.read_text() == ".[all]\n"
     opened = re.findall(r"^notebooks/recordings/(.*): [1-9]\d* characters$", done.stdout, re.MULTILINE)
     assert opened == sorted(path.name for path in (ROOT / "notebooks/recordings").iterdir())
+    assert "notebooks/workshop/recordings/jobs_0-t.parquet: " in done.stdout
+    assert len(list((checkout / "workshop").glob("*.ipynb"))) == 10
     for name in LABS:
         spec = json.loads((prefix / "share/jupyter/kernels" / name / "kernel.json").read_text())
         assert "ipykernel_launcher" in spec["argv"]
