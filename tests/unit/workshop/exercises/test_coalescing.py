@@ -15,6 +15,8 @@ from accel_magic.workshop.exercise import BadAnswerError
 from accel_magic.workshop.exercises import coalescing
 from accel_magic.workshop.exercises.coalescing import KERNEL, Coalescing, passes, sectors
 
+pytestmark = pytest.mark.component
+
 LAUNCH = (2, 2), (32, 8)
 
 

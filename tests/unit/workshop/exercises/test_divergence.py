@@ -12,6 +12,8 @@ from accel_magic.workshop.exercise import BadAnswerError
 from accel_magic.workshop.exercises import divergence
 from accel_magic.workshop.exercises.divergence import KERNEL, SAME_CODE, THREADS, Divergence
 
+pytestmark = pytest.mark.component
+
 INDEX = "int i = blockIdx.x * blockDim.x + threadIdx.x;"
 BY_TWELVE = "blockIdx.x * 384 + threadIdx.x % 32 * 12 + threadIdx.x / 32"
 

@@ -17,6 +17,8 @@ from accel_magic.workshop.exercise import BadAnswerError
 from accel_magic.workshop.exercises import eviction
 from accel_magic.workshop.exercises.eviction import MOST_MISSES, Eviction, Program, fewest_misses, room, trace
 
+pytestmark = pytest.mark.component
+
 HEAD, TAIL = "NV_GPU_PMM_POSITION_HEAD", "NV_GPU_PMM_POSITION_TAIL"
 TUNED_FOR = 0
 """A seed for whose program it suffices to keep the first 12 blocks."""

@@ -10,6 +10,8 @@ from accel_magic.workshop import session
 from accel_magic.workshop.exercise import BadAnswerError
 from accel_magic.workshop.exercises.layers import EXERCISE, POINTS
 
+pytestmark = pytest.mark.component
+
 TRUTH = {
     "kinds": {
         "edges": "layer",

@@ -9,6 +9,8 @@ from accel_magic.workshop.exercise import BadAnswerError
 from accel_magic.workshop.exercises import speed
 from accel_magic.workshop.exercises.speed import EXERCISE
 
+pytestmark = pytest.mark.component
+
 SEEDS = (0, 1, 2)
 
 

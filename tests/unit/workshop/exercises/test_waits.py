@@ -10,6 +10,8 @@ from accel_magic.workshop.exercises import waits
 from accel_magic.workshop.exercises.waits import EXERCISE
 from accel_magic.workshop.locked_program import Parameters, Program, TimedLock
 
+pytestmark = pytest.mark.component
+
 TRUTH = {
     "program": {
         "workers": 6,
