@@ -8,6 +8,7 @@ import functools
 import importlib
 import io
 import json
+import os
 import sys
 import time
 import traceback
@@ -144,6 +145,28 @@ def magics_replay(files, folder, shell):
         with contextlib.redirect_stdout(io.StringIO()):
             shell.run_line_magic("ktrace", f"--replay {file} --speed {SPEED} -o replayed")
         assert shell.user_ns["replayed"].counts.equals(accel_magic.open(file).counts)
+
+
+@check
+def exercises_play_recordings_and_are_solved(files, folder, shell):
+    from accel_magic.workshop import board, exercises, material
+
+    os.environ |= {"ACCEL_MAGIC_WORKSHOP": str(folder / "class"), "ACCEL_MAGIC_WORKSHOP_USER": "alice"}
+    os.chdir(folder)
+    recorded = [name for name in exercises.NAMES if exercises.find(name).needs != "nothing"]
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        for magic in ("KTrace", "Flame"):
+            shell.config[magic].speed = float(SPEED)
+        for name in recorded:
+            for cell in material.solution(name)["cells"]:
+                if cell["cell_type"] == "code":
+                    shell.run_cell("".join(cell["source"])).raise_error()
+        for magic in ("KTrace", "Flame"):  # the checks after this one trace
+            shell.run_line_magic("config", f"{magic}.replay = ''")
+    assert printed.getvalue().count("REPLAY: ") >= len(recorded)
+    standings = board.read(folder / "class").standings["alice"]
+    assert [name for name, one in standings.items() if one.state == "solved"] == recorded
+    assert len(material.write(folder / "notebooks")) == len(exercises.NAMES)
 
 
 @check
