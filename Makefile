@@ -19,7 +19,7 @@ UNIT_TEST_PACKAGES := clang-19 gcc libc6-dev nodejs
 TEST_PACKAGES := $(DEMO_PACKAGES) $(UNIT_TEST_PACKAGES) bpftrace chromium
 
 # The screenshots of the browser tests that the documentation uses.
-SCREENSHOTS := quickstart-live quickstart-result dark-result stalled lab-kernel-live lab-kernel-result-page flame-selection cluster-row-light workshop-check workshop-board
+SCREENSHOTS := quickstart-live quickstart-result lab-kernel-live lab-kernel-result-page flame-selection cluster-row-light workshop-check workshop-board
 
 .PHONY: help demo test-unit test test-models test-thorough coverage lint bench notebooks recordings screenshots clean
 
@@ -111,6 +111,7 @@ screenshots: $(STAMPS)/dev
 	@ACCEL_MAGIC_THOROUGH=1 $(BIN)/python -m pytest tests/browser
 	@mkdir -p docs/images
 	@cd build/screenshots && cp -v $(addsuffix .png,$(SCREENSHOTS)) ../../docs/images/
+	@ACCEL_MAGIC_GPU=mock $(BIN)/python tools/pictures.py
 
 clean:
 	rm -rf build $(VENV)
