@@ -85,9 +85,13 @@ def unlisten(listener: Listener) -> None:
 
 
 def facts_of(address: int, task_name: str) -> Mapping[str, str]:
-    """What is remembered of a compiled model's compilation; empty if it was not watched."""
-    known = (one for one in reversed(_watch.made) if (one.address, one.task) == (address, task_name))
-    return next((one.facts for one in known), {})
+    """What is remembered of a compiled model's compilation; empty if it was not watched.
+
+    Where no task's name was found, then or now, the newest compilation at that address counts: what lies behind a
+    model in memory changes, and a second name there makes its own unknown.
+    """
+    known = (one for one in reversed(_watch.made) if one.address == address)
+    return next((one.facts for one in known if not one.task or not task_name or one.task == task_name), {})
 
 
 def _replace(module: Any) -> None:
