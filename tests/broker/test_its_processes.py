@@ -117,7 +117,7 @@ def test_a_compiler_that_is_killed_at_any_time_is_a_typed_error_and_nothing_is_l
     assert set(codes) <= expected, errors
     assert {"hits 1"} < set(codes)
     assert hits == 1
-    assert not [pid for pid in children(session) if state(pid) == "Z"]
+    callers.until(lambda: not [pid for pid in children(session) if state(pid) == "Z"])
     assert set(broker.folder.iterdir()) == files
     callers.until(lambda: not kernel_objects() - before)
 

@@ -768,7 +768,7 @@ def test_a_binary_that_the_cell_starts_is_seen_from_both_sides(source, tmp_path,
     assert 0 < delay == began - then < t.result.recording.duration_ns
 
 
-PAGE = ROOT / "docs" / "gputrace.md"
+PAGE = ROOT / "docs" / "gpu-programs.md"
 
 
 def test_the_documented_program_reports_a_delay_for_each_launch(library, work, tmp_path, nothing_attached):
