@@ -96,7 +96,8 @@ def _sampling(shown: FlameTables) -> list[Note]:
     expected = f", {exact_text(round(facts.cpu_ns * facts.rate / 1e9))} expected" if facts.cpu_ns != NOT_KNOWN else ""
     hint = "expected from the CPU time of this process and of the children that ended; those that run on add samples"
     notes = [Note(f"{exact_text(sampled)} samples at {facts.rate} Hz{expected}", hint=hint)]
-    if facts.tracer_ns != NOT_KNOWN and recording.duration_ns:
+    is_comparable = recording.duration_ns * facts.rate >= 1e9  # it is not with a trace between two samples
+    if facts.tracer_ns != NOT_KNOWN and is_comparable:
         hint = f"{duration_text(facts.tracer_ns)} of CPU time for the tracer's BPF programs, threads and reader"
         notes.append(Note(f"overhead {share_text(facts.tracer_ns / recording.duration_ns)} of a processor", hint=hint))
     if recording.outcome in _OUTCOMES:
