@@ -192,17 +192,28 @@ class Elf:
             raise ElfError("names of its libraries are not in its string table")
         return names(strings, starts)
 
-    def beginnings(self) -> NDArray[np.uint64]:
-        """Addresses of functions, ascending, from the table for unwinding, which is not stripped."""
+    def unwinding(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        """Addresses of functions and of their rules in .eh_frame, (functions,) each, from the table for unwinding.
+
+        That is not stripped.
+        """
         section = self.named(_UNWINDING)
         data = self.data(section) if section is not None else b""
         if section is None or data[:1] + data[2:4] != _UNWINDING_FORM:
-            return np.zeros(0, np.uint64)
+            return np.zeros(0, np.uint64), np.zeros(0, np.uint64)
         count = int.from_bytes(data[8:12], "little")
         if 12 + count * _UNWINDING_ENTRY.itemsize > len(data):
             raise ElfError(f"{_UNWINDING} claims {count} functions")
-        distances = np.frombuffer(data, _UNWINDING_ENTRY, count, 12)["function"]
-        return np.sort(distances.astype(np.int64).view(np.uint64) + np.uint64(section.address))
+        distances = np.frombuffer(data, _UNWINDING_ENTRY, count, 12)
+        start = np.uint64(section.address)
+        functions, rules = (
+            distances[name].astype(np.int64).view(np.uint64) + start for name in ("function", "description")
+        )
+        return functions, rules
+
+    def beginnings(self) -> NDArray[np.uint64]:
+        """Addresses of functions, ascending, from that table."""
+        return np.sort(self.unwinding()[0])
 
     def dynamic_names(self, requested: Iterable[str]) -> tuple[set[str], set[str]]:
         """Which of these symbols the file takes from other files, and which it gives to others."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from accel_magic.broker import broker_socket
 from accel_magic.errors import MachineError, ProbeError
 from accel_magic.kernel.stacks import stack_choice
+from accel_magic.patching import choice
 from accel_magic.probes import grammar
 from accel_magic.probes.matching import make_plan
 
@@ -27,7 +29,11 @@ def make(request: TraceRequest, pid: int | None = None) -> Plan:
 
     """
     if _is_local(request) or not broker_socket.needed():
-        return make_plan(request, pid=pid, stacks=stack_choice.choose)
+        return choice.choose(make_plan(request, pid=pid, stacks=stack_choice.choose))
+    own, others = choice.split(request)
+    patched = _patched(own) if pid is None and _has_probes(own) else None
+    if patched is not None and not _has_probes(others):
+        return replace(patched, request=request)
     from accel_magic.broker import broker_client
 
     if (error := _unreachable()) is not None:
@@ -39,7 +45,34 @@ def make(request: TraceRequest, pid: int | None = None) -> Plan:
             fix="start it in a traced block with subprocess.run(...), or with: accel-magic trace ... -- PROGRAM",
             code="broker.not-allowed",
         )
-    return broker_client.plan(request, stacks=_without_kernel)
+    if patched is None:
+        return broker_client.plan(request, stacks=_without_kernel)
+    return _merged(request, broker_client.plan(others, stacks=_without_kernel), patched)
+
+
+def _has_probes(request: TraceRequest) -> bool:
+    return any(not text.startswith("!") for text in request.texts)
+
+
+def _patched(request: TraceRequest) -> Plan | None:
+    """The plan of functions that are patched; None if none can be, which the broker may then probe."""
+    try:
+        plan = choice.choose(make_plan(request, stacks=stack_choice.choose))
+    except MachineError:
+        return None
+    return plan if plan.patched_points else None
+
+
+def _merged(request: TraceRequest, kernel: Plan, patched: Plan) -> Plan:
+    """One plan of what the broker attaches and what is patched."""
+    points = (*kernel.kernel_points, *patched.patched_points, *kernel.task_points)
+    return replace(
+        kernel,
+        request=request,
+        points=tuple(replace(point, id=number) for number, point in enumerate(points)),
+        skipped=(*kernel.skipped, *patched.skipped),
+        notes=tuple(dict.fromkeys((*kernel.notes, *patched.notes))),
+    )
 
 
 def _without_kernel(

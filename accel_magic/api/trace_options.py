@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from accel_magic.api.option_table import count, documented, mebibytes, option, seconds
-from accel_magic.probes.plan import Mode, Stacks, TraceRequest
+from accel_magic.probes.plan import Mode, Stacks, TraceRequest, Uprobes
 
 if TYPE_CHECKING:
     from accel_magic.probes.plan import Plan
@@ -84,6 +84,14 @@ class Options:
         kinds=(bool, str),
         on_line={"nargs": "?"},
     )
+    uprobes: Uprobes = option(
+        "auto",
+        "functions of this process: patched where possible, only patched, or only by the kernel",
+        "how functions of libraries in this process are probed. `auto`: patched where possible, else by breakpoints of "
+        "the kernel; `patched`: only so; `kernel`: only by breakpoints, which also count in programs that the cell "
+        "starts: [patching.md](patching.md)",
+        choices=("auto", "patched", "kernel"),
+    )
 
     def plan(self, probes: tuple[str, ...], pid: int | None = None, *, unlimited: bool = False) -> Plan:
         """Match the probes against this machine; nothing is attached.
@@ -113,5 +121,6 @@ class Options:
             duration_s=self.duration,
             buffer_mib=self.buffer,
             stacks=self.stacks,
+            uprobes=self.uprobes,
         )
         return plans.make(request, pid)

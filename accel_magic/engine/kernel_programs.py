@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from accel_magic.broker import broker_socket
 from accel_magic.kernel import own_threads, scope
 from accel_magic.kernel.attach.kernel_engine import KernelEngine
 from accel_magic.kernel.mapped_memory import map_value
+from accel_magic.patching import choice
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
@@ -61,7 +62,7 @@ def attach(plan: Plan, tracers: tuple[int, ...], undo: ExitStack) -> KernelProgr
         ProgramError: The kernel's verifier rejects a program.
 
     """
-    own = plan.with_points(plan.kernel_points)
+    own = replace(plan.with_points(plan.kernel_points), request=choice.of_kernel(plan))
     attachment = _engine(tracers).attach(own)
     undo.callback(attachment.close)
     layout = attachment.layout

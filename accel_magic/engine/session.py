@@ -13,7 +13,7 @@ import numpy as np
 
 from accel_magic import free_memory, machine
 from accel_magic.codec import Descriptor
-from accel_magic.engine import kernel_programs, mapped_files, records, task_points
+from accel_magic.engine import function_points, kernel_programs, mapped_files, records, task_points
 from accel_magic.engine.helper_processes import warm_up
 from accel_magic.engine.task_points import CountedTasks
 from accel_magic.errors import MachineError
@@ -22,11 +22,12 @@ from accel_magic.kernel import bpf_syscalls, clock, own_process, own_threads
 from accel_magic.kernel.attach import thread_counts
 from accel_magic.kernel.attachment import NO_PROGRAMS
 from accel_magic.kernel.stacks.stack_choice import task_stacks
+from accel_magic.patching import library
 from accel_magic.probes import presets
 from accel_magic.recording import kernel_counts
 from accel_magic.recording.live_samples import LiveFeed
 from accel_magic.recording.reader import reader_client
-from accel_magic.recording.reader.reader_messages import KernelMapsToRead, Live, Ring, Streamed, Tasks
+from accel_magic.recording.reader.reader_messages import Functions, KernelMapsToRead, Live, Ring, Streamed, Tasks
 from accel_magic.recording.record_decoder import RawEvents
 from accel_magic.recording.recording import CounterSamples, Outcome, Recording, ThreadCounts
 
@@ -40,7 +41,8 @@ if TYPE_CHECKING:
     from accel_magic.kernel.attach.stack_watch import StackWatch
     from accel_magic.kernel.attachment import Attachment, RecordLayout
     from accel_magic.kernel.stacks.stack_table import RawStacks
-    from accel_magic.probes.plan import Plan
+    from accel_magic.patching.patched_functions import PatchedTrace
+    from accel_magic.probes.plan import Plan, ProbePoint
     from accel_magic.recording.live_samples import LiveSample
     from accel_magic.recording.observation import Observation, Observers
     from accel_magic.recording.reader.reader_client import Prepared
@@ -61,7 +63,8 @@ class AttachedParts:
         plan: What is traced: the points that could be attached, then the probes of tasks.
         notes: Notes for the user from attaching.
         reader: The reader's side; it reads descriptors from now on.
-        kernel: BPF programs; None if only tasks are traced.
+        kernel: BPF programs; None if nothing is traced by the kernel.
+        functions: Patched functions; None if there are none.
         tasks: ITT tasks; None if none are traced.
         feed: The thread that forwards live samples, if they are shown.
         watch: The thread that reads stacks, if they are recorded.
@@ -74,6 +77,7 @@ class AttachedParts:
     notes: tuple[str, ...]
     reader: Prepared
     kernel: KernelPrograms | None
+    functions: PatchedTrace | None
     tasks: TaskTrace | None
     feed: LiveFeed | None
     watch: StackWatch | None
@@ -82,8 +86,13 @@ class AttachedParts:
 
     @property
     def layout(self) -> RecordLayout:
-        """Layout of the kernel's records."""
-        return NO_PROGRAMS if self.kernel is None else self.kernel.attachment.layout
+        """Layout of the records of the kernel and of patched functions."""
+        return _layout(self.plan, self.kernel, self.functions)
+
+
+def _layout(plan: Plan, kernel: KernelPrograms | None, functions: PatchedTrace | None) -> RecordLayout:
+    layout = NO_PROGRAMS if kernel is None else kernel.attachment.layout
+    return layout if functions is None else function_points.layout_with(layout, plan, functions)
 
 
 class Attached:
@@ -140,6 +149,8 @@ class Attached:
             self.start_ns = time.monotonic_ns()
             if parts.kernel is not None:
                 parts.kernel.control["enabled"] = 1
+            if parts.functions is not None:
+                parts.functions.go()
             if parts.tasks is not None:
                 parts.tasks.go()
             if parts.writer is not None:
@@ -149,15 +160,18 @@ class Attached:
         """Stop counting; can be called repeatedly. Everything stays attached until `stop`."""
         if self._end_ns:
             return
-        kernel, tasks, duration_s = self.parts.kernel, self.parts.tasks, self.parts.plan.request.duration_s
-        enabled = bool(kernel.control["enabled"][0]) if kernel is not None else tasks is not None and tasks.enabled
+        kernel, functions, tasks = self.parts.kernel, self.parts.functions, self.parts.tasks
+        duration_s = self.parts.plan.request.duration_s
+        enabled = bool(kernel.control["enabled"][0]) if kernel is not None else False
+        if kernel is None:
+            enabled = any(part is not None and part.enabled for part in (functions, tasks))
         if self._observers is not None:
             self._observers.end()
         over = duration_s is not None and not enabled  # the reader process stopped it in time
         if kernel is not None:
             kernel.control["enabled"] = 0
-        notes = tasks.halt() if tasks is not None else ()
-        self._notes += notes
+        for part in (functions, tasks):
+            self._notes += part.halt() if part is not None else ()
         self._end_ns = time.monotonic_ns()
         self.start_ns = self.start_ns or self._end_ns  # `go` was interrupted
         if over and duration_s is not None:
@@ -192,8 +206,13 @@ class Attached:
         missed, detached = self._detach(kernel)
         if parts.feed is not None:
             parts.feed.stop()
-        counted = CountedTasks(parts.plan, parts.layout, _kernel_counts(kernel, parts.plan))
+        counts = _kernel_counts(kernel, parts.plan)
         notes = [*self._notes, *detached]
+        if parts.functions is not None:
+            parts.functions.unpatch()
+            counts = kernel_counts.with_functions(counts, parts.functions.counts())
+            notes += parts.functions.notes()
+        counted = CountedTasks(parts.plan, parts.layout, counts)
         if parts.tasks is not None:
             notes += parts.tasks.notes()
             counted = counted.with_tasks(parts.tasks.counts())
@@ -293,22 +312,24 @@ def _attach(
     shared = reader_client.shared()
     writer = None if into is None else _start_writer(into, undo)
     tracers = (shared.pid,) if writer is None else (shared.pid, writer.pid)
+    python = task_points.python_frames() if plan.patched_points and "python" in plan.stacks else None
+    functions, plan = function_points.attach(plan, python, undo)
     kernel, plan, notes = _attach_kernel(plan, tracers, undo)
     mapped = mapped_files.record(plan, tracers, undo) if mapped_files.needed(plan) else None
     tasks = None
     if plan.task_points:
         tasks, about_tasks = task_points.attach(plan, native=native_tasks, undo=undo)
         notes = (*notes, *about_tasks)
-    if writer is not None and kernel is not None:
-        histograms = None if kernel.histograms is None else kernel.attachment.histograms_fd
-        writer.open(plan, machine.describe(), kernel.attachment.layout, kernel.attachment.counters_fd, histograms)
+    most_bytes = free_memory.available_bytes() // _SHARE if writer is None else _UNLIMITED
+    source = _source(plan, kernel, functions, tasks, most_bytes)
+    if writer is not None:
+        writer.open(plan, machine.describe(), _layout(plan, kernel, functions), source)
     feed = None if show is None else _start_feed(plan, show, undo)
     watch = None
-    if mapped is not None and (tables := _stack_tables(kernel, tasks, plan)):
+    if mapped is not None and (tables := _stack_tables(kernel, functions, tasks, plan)):
         watch = _start_watch(plan, tables, mapped, each_look, undo)
-    most_bytes = free_memory.available_bytes() // _SHARE if writer is None else _UNLIMITED
     prepared = shared.prepare(
-        _source(plan, kernel, tasks, most_bytes),
+        source,
         live=None if feed is None else feed.theirs.fileno(),
         stream=None if writer is None else Streamed(writer=Descriptor(writer.stream), most_bytes=writer.most_bytes),
         max_events=plan.request.max_events,
@@ -319,7 +340,7 @@ def _attach(
         writer.given()
     if kernel is not None:
         kernel.control["recording"] = int(plan.records_events)
-    return AttachedParts(plan, notes, prepared, kernel, tasks, feed, watch, writer, mapped)
+    return AttachedParts(plan, notes, prepared, kernel, functions, tasks, feed, watch, writer, mapped)
 
 
 def _attach_kernel(
@@ -336,13 +357,19 @@ def _attach_kernel(
     try:
         kernel = kernel_programs.attach(plan, tracers, undo)
     except MachineError as error:
-        if not plan.task_points or not all(presets.is_preset(point.probe) for point in plan.kernel_points):
+        if not (plan.patched_points or plan.task_points) or not all(
+            presets.is_preset(point.probe) for point in plan.kernel_points
+        ):
             raise
         names = ", ".join(dict.fromkeys(point.probe.partition(":")[0] for point in plan.kernel_points))
         note = f"{names}: kernel probes are skipped: {error.what}" + (f": {error.why}" if error.why else "")
-        return None, plan.with_points(plan.task_points), (note,)
-    points = (*kernel.attachment.plan.points, *plan.task_points)
+        return None, _renumbered(plan, (*plan.patched_points, *plan.task_points)), (note,)
+    points = (*kernel.attachment.plan.points, *plan.patched_points, *plan.task_points)
     return kernel, plan.with_points(points, kernel.attachment.skipped), ()
+
+
+def _renumbered(plan: Plan, points: tuple[ProbePoint, ...]) -> Plan:
+    return plan.with_points(replace(point, id=number) for number, point in enumerate(points))
 
 
 def _start_writer(into: Path, undo: contextlib.ExitStack) -> DatasetWriter:
@@ -375,7 +402,9 @@ def _start_watch(
     return watch
 
 
-def _stack_tables(kernel: KernelPrograms | None, tasks: TaskTrace | None, plan: Plan) -> list[Callable[[], RawStacks]]:
+def _stack_tables(
+    kernel: KernelPrograms | None, functions: PatchedTrace | None, tasks: TaskTrace | None, plan: Plan
+) -> list[Callable[[], RawStacks]]:
     """Functions that read the stacks recorded so far."""
     found: list[Callable[[], RawStacks]] = []
     if kernel is not None and kernel.attachment.stacks_fd >= 0:
@@ -383,15 +412,33 @@ def _stack_tables(kernel: KernelPrograms | None, tasks: TaskTrace | None, plan: 
 
         table, frames = kernel.attachment.stacks_fd, kernel.attachment.layout.stack_frames
         found.append(lambda: stack_maps.read(table, frames))
+    if functions is not None and plan.stacks:
+        found.append(lambda: task_points.stacks(functions.stacks()))
     if tasks is not None and task_stacks(plan):
-        found.append(lambda: task_points.stacks(tasks))
+        found.append(lambda: task_points.stacks(tasks.stacks()))
     return found
 
 
-def _source(plan: Plan, kernel: KernelPrograms | None, tasks: TaskTrace | None, most_bytes: int) -> Live:
+def _source(
+    plan: Plan,
+    kernel: KernelPrograms | None,
+    functions: PatchedTrace | None,
+    tasks: TaskTrace | None,
+    most_bytes: int,
+) -> Live:
     """What the reader reads; it keeps at most so many bytes of records."""
     return Live(
         kernel=None if kernel is None else _kernel_source(plan, kernel, most_bytes),
+        functions=None
+        if functions is None
+        else Functions(
+            memory=Descriptor(functions.fd),
+            record_bytes=functions.record_bytes,
+            numbers=tuple(functions.numbers.tolist()),
+            latency=tuple(point.latency for point in plan.patched_points),
+            library=str(library.library()),
+            most_bytes=most_bytes,
+        ),
         tasks=None
         if tasks is None
         else Tasks(

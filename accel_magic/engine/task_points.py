@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from accel_magic.itt import collector_memory
+from accel_magic.collecting import collector_memory
 from accel_magic.kernel import clock, scope
 from accel_magic.kernel.attachment import HEAD, PayloadItem, PointLayout
 from accel_magic.kernel.stacks.stack_choice import task_stacks
@@ -18,7 +18,8 @@ from accel_magic.recording.recording import Histograms
 if TYPE_CHECKING:
     from contextlib import ExitStack
 
-    from accel_magic.itt.task_records import PythonFrames, Task, TaskCounts, TaskTrace
+    from accel_magic.collecting.rings import PythonFrames, RecordedStacks
+    from accel_magic.itt.task_records import Task, TaskCounts, TaskTrace
     from accel_magic.kernel.attachment import RecordLayout
     from accel_magic.kernel.stacks.stack_table import RawStacks
     from accel_magic.probes.plan import Plan, ProbePoint
@@ -28,7 +29,7 @@ _ITEMS: Final = (
     PayloadItem("user_stack", "u64", 8),
     PayloadItem("python_stack", "u64", 16),
 )
-"""The values in a task's record, the last two only in traces with stacks: `struct record` in itt/area.h."""
+"""The values in a task's record, the last two only in traces with stacks: `struct record` in collecting/area.h."""
 PAGE_FAULTS: Final = PayloadItem("page_faults", "u32", -4)
 """The last value of the head, of tasks with page faults."""
 
@@ -60,20 +61,21 @@ def attach(plan: Plan, *, native: bool, undo: ExitStack) -> tuple[TaskTrace, tup
             ),
             *(task_records.Pattern(pattern.domain, pattern.task, excludes=True) for pattern in plan.exclusions),
         ],
-        first_point=len(plan.kernel_points),
+        first_point=len(plan.kernel_points) + len(plan.patched_points),
         buffer_bytes=int(plan.request.buffer_mib * (1 << 20)),
         records=plan.records_events,
         shift_ns=-clock.shift().ns,
         native="user" in plan.stacks and native,
-        python=_python_frames() if "python" in plan.stacks else None,
+        python=python_frames() if "python" in plan.stacks else None,
     )
     undo.callback(trace.close)
     trace.prepare()
     return trace, tuple(notes)
 
 
-def _python_frames() -> PythonFrames:
-    from accel_magic.itt.task_records import PythonFrames
+def python_frames() -> PythonFrames:
+    """Where this process's Python keeps its frames. Raises MachineError."""
+    from accel_magic.collecting.rings import PythonFrames
     from accel_magic.kernel.stacks import python_layout
 
     found = python_layout.layout()
@@ -81,11 +83,10 @@ def _python_frames() -> PythonFrames:
     return PythonFrames(hops=found.hops, **{name: found.fields()[name] for name in names})
 
 
-def stacks(tasks: TaskTrace) -> RawStacks:
-    """The stacks recorded so far, with process ids as the kernel sees them."""
+def stacks(found: RecordedStacks) -> RawStacks:
+    """Stacks with process ids as the kernel sees them."""
     from accel_magic.kernel.stacks.stack_table import RawStacks
 
-    found = tasks.stacks()
     own = found.pids == os.getpid()
     pids = np.where(own, scope.kernel_pid(os.getpid()), found.pids).astype(np.int32)
     return RawStacks(found.keys, found.kinds, found.starts, found.words, pids, collector_memory.MOST_FRAMES)
@@ -101,14 +102,15 @@ class CountedTasks:
 
     def with_tasks(self, seen: TaskCounts) -> CountedTasks:
         """Replace the probes by the tasks that they selected, followed by the probes that selected none."""
-        probes, first = self.plan.task_points, len(self.plan.kernel_points)
+        others = (*self.plan.kernel_points, *self.plan.patched_points)
+        probes, first = self.plan.task_points, len(others)
         of = [min(task.pattern, len(probes) - 1) for task in seen.tasks]
         tasks = [
             replace(probes[at], probe=_task_probe(probes[at], task), target=task.domain, function=task.task)
             for at, task in zip(of, seen.tasks, strict=True)
         ]
         tasks += [probe for at, probe in enumerate(probes) if at not in of]
-        points = (*self.plan.kernel_points, *(replace(point, id=first + at) for at, point in enumerate(tasks)))
+        points = (*others, *(replace(point, id=first + at) for at, point in enumerate(tasks)))
         return CountedTasks(
             self.plan.with_points(points),
             self._layout_with(tasks) if self.plan.records_events else self.layout,

@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Final
 
 from accel_magic import cache
 from accel_magic.c_programs import CProgram, bpf_folder, compile_program, files, is_built_from, mark
+from accel_magic.collecting import collector_folder, collector_memory
 from accel_magic.errors import MachineError
-from accel_magic.itt import collector_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+
+    from accel_magic.collecting.collector_area import Area
 
 VARIABLE: Final = "INTEL_LIBITTNOTIFY64"
 """Environment variable that names the collector; libraries read it at their first call of the ITT API."""
@@ -29,23 +31,28 @@ _FOLDER: Final = Path(__file__).parent
 _WALK: Final = bpf_folder() / "kernel" / "python_walk.h"
 
 
+def _sources() -> tuple[Path, ...]:
+    return (*files(_FOLDER, ".c"), *files(collector_folder(), ".c"))
+
+
 def _headers() -> tuple[Path, ...]:
-    return (*files(_FOLDER, ".h"), _WALK)
+    return (*files(collector_folder(), ".h"), _WALK)
 
 
 @remember
 def _mark() -> str:
     """Text in a collector that was built from these sources."""
-    return mark("itt", (*files(_FOLDER, ".c"), *_headers()))
+    return mark("itt", (*_sources(), *_headers()))
 
 
 def program() -> CProgram:
     """Return how the collector is built."""
     return CProgram(
         "itt",
-        sources=files(_FOLDER, ".c"),
+        sources=_sources(),
         headers=_headers(),
         flags=(
+            f"-I{collector_folder()}",  # first: both have a stacks.h
             f"-I{_WALK.parent}",
             "-fPIC",
             "-shared",
@@ -83,12 +90,19 @@ def library() -> Path:
 
 @remember
 def _memory_of(_process: int) -> collector_memory.CollectorMemory:
-    return collector_memory.create()
+    return collector_memory.create(collector_memory.TASKS)
 
 
 def memory_of_this_process() -> collector_memory.CollectorMemory:
     """Return the memory that this process shares with its collectors, creating it on first use. Raises OSError."""
     return _memory_of(os.getpid())
+
+
+def area_of_this_process() -> Area:
+    """Return that memory as arrays. Raises OSError."""
+    from accel_magic.collecting.collector_area import Area  # imports numpy
+
+    return Area(memory_of_this_process().fd, collector_memory.TASKS)
 
 
 def install() -> None:
@@ -145,9 +159,7 @@ def _inherited() -> int:
 
 def reporting_libraries() -> tuple[str, ...]:
     """Paths of libraries that looked for the collector, in this process and its descendants, the last one first."""
-    from accel_magic.itt.collector_area import Area  # imports numpy
-
-    area = Area(memory_of_this_process().fd)
+    area = area_of_this_process()
     count, most = int(area.control["library_count"]), collector_memory.MOST_FILES
     newest = (area.libraries[at % most]["path"] for at in reversed(range(max(count - most, 0), count)))
     return tuple(path.decode("utf-8", "replace") for path in newest)
@@ -155,9 +167,7 @@ def reporting_libraries() -> tuple[str, ...]:
 
 def note_files(task: str, ending: str) -> None:
     """Have descendants note the files with an ending that they map, at the first task of each name that fits a glob."""
-    from accel_magic.itt.collector_area import Area  # imports numpy
-
-    area = Area(memory_of_this_process().fd)
+    area = area_of_this_process()
     area.control["noted_ending"] = b""
     area.control["file_count"] = 0
     area.files["pid"] = 0
@@ -167,9 +177,7 @@ def note_files(task: str, ending: str) -> None:
 
 def noted_files() -> tuple[Path, ...]:
     """The files that descendants noted, at most 64. Any of them can write anything there."""
-    from accel_magic.itt.collector_area import Area
-
-    files = Area(memory_of_this_process().fd).files
+    files = area_of_this_process().files
     return tuple(dict.fromkeys(Path(os.fsdecode(path)) for path in files["path"][files["pid"] != 0].tolist()))
 
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 import threading
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from accel_magic import forks
+from accel_magic.collecting import collector_memory, rings
 from accel_magic.errors import ProbeError, TraceStateError
-from accel_magic.itt import collector, collector_memory
-from accel_magic.itt.collector_area import Area
+from accel_magic.itt import collector
 
 if TYPE_CHECKING:
     import ctypes
@@ -22,13 +20,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-_SHARES: Final = ((8, 16), (24, 128), (224, 1024))
-"""Slots, and the part of the buffer that each gets: a thread takes the first free slot, so most get a large ring."""
-_SMALLEST_RING: Final = 64
+    from accel_magic.collecting.collector_area import Area
+
 _RECORD_BYTES: Final = 56
 _RECORD_WITH_STACKS_BYTES: Final = 72
 """`struct record`, with its header."""
-_KIND_BITS: Final = 8
 
 
 _one = threading.Lock()
@@ -85,45 +81,6 @@ class TaskCounts:
     histograms: NDArray[np.uint64]
 
 
-@dataclass(frozen=True)
-class PythonFrames:
-    """Where this process's Python keeps its frames: the fields of `struct python_layout` in area.h."""
-
-    thread_state: int
-    hops: tuple[int, ...]
-    shim: int
-    frame: int
-    frame_words: int
-    code: int
-    previous: int
-    instruction: int
-    tag: int
-    flags: int
-    generator: int
-    first_line: int
-    bytecode: int
-
-
-@dataclass(frozen=True)
-class TaskStacks:
-    """S distinct stacks, innermost frame first, with the fields of `accel_magic.kernel.stacks.stack_table.RawStacks`.
-
-    Attributes:
-        keys: (S,) uint64.
-        kinds: (S,) uint8.
-        pids: (S,) int32, in this PID namespace.
-        starts: (S + 1,) int64, where each stack's words begin in `words`.
-        words: uint64.
-
-    """
-
-    keys: NDArray[np.uint64]
-    kinds: NDArray[np.uint8]
-    pids: NDArray[np.int32]
-    starts: NDArray[np.int64]
-    words: NDArray[np.uint64]
-
-
 class TaskTrace:
     """One trace of tasks in this process and its descendants.
 
@@ -147,7 +104,7 @@ class TaskTrace:
         records: bool,
         shift_ns: int = 0,
         native: bool = False,
-        python: PythonFrames | None = None,
+        python: rings.PythonFrames | None = None,
     ) -> None:
         self._patterns = sorted(patterns, key=lambda pattern: pattern.excludes)
         _check(self._patterns)
@@ -158,7 +115,7 @@ class TaskTrace:
         self._native, self._python = native, python
         note = collector.own_traces()
         self._about = (note,) if note else ()
-        self._area = Area(collector.memory_of_this_process().fd)
+        self._area = collector.area_of_this_process()
         self._library: ctypes.CDLL = collector.loaded()
         self._owner = 0
 
@@ -191,12 +148,12 @@ class TaskTrace:
         self._owner = os.getpid()
         self.halt()
         area.clear()
-        _free_slots(area)
-        _share_out(area, self._buffer_bytes, self.record_bytes)
+        rings.free_slots(area)
+        rings.share_out(area, self._buffer_bytes, self.record_bytes)
         control["record_bytes"] = self.record_bytes
         control["user_stacks"], control["python_stacks"] = self._native, self._python is not None
         if self._python is not None:
-            _describe(control["python"], self._python)
+            rings.describe_python(control["python"], self._python)
         for index, pattern in enumerate(self._patterns):
             control["specs"][index] = (
                 pattern.excludes,
@@ -232,19 +189,9 @@ class TaskTrace:
         """Read the counts; after `halt` they are final."""
         return counts(self._area)
 
-    def stacks(self) -> TaskStacks:
+    def stacks(self) -> rings.RecordedStacks:
         """Read the stacks recorded so far."""
-        table = self._area.stacks
-        table = table[np.flatnonzero(table["words"])]
-        words = np.minimum(table["words"], collector_memory.STACK_WORDS).astype(np.int64)
-        used = np.arange(collector_memory.STACK_WORDS) < words[:, None]
-        return TaskStacks(
-            keys=table["key"].copy(),
-            kinds=(table["kind"] & ((1 << _KIND_BITS) - 1)).astype(np.uint8),
-            pids=(table["kind"] >> _KIND_BITS).astype(np.int32),
-            starts=np.concatenate([[0], np.cumsum(words)]).astype(np.int64),
-            words=table["word"][used],
-        )
+        return rings.recorded_stacks(self._area)
 
     def notes(self) -> tuple[str, ...]:
         """Return notes for the user about what was not counted."""
@@ -278,7 +225,7 @@ def _rows(area: Area) -> NDArray[np.void]:
 
 
 def _count(area: Area) -> int:
-    return min(int(area.control["points"]), collector_memory.MOST_POINTS)
+    return min(int(area.control["points"]), area.layout.most_points)
 
 
 def hits(area: Area) -> NDArray[np.uint64]:
@@ -344,81 +291,3 @@ def _check(patterns: Sequence[Pattern]) -> None:
                     fix="use a glob: the beginning of the name and *",
                     code="probe.too-long",
                 )
-
-
-def _free_slots(area: Area) -> None:
-    """Free the slots of threads that ended without saying so, because their process was killed or exited."""
-    for slot in area.slots[area.slots["owner"] != 0]:
-        if not Path(f"/proc/{slot['pid']}/task/{slot['owner']}").exists():
-            slot["busy"] = slot["owner"] = 0
-
-
-def _describe(place: NDArray[np.void], python: PythonFrames) -> None:
-    for name, value in asdict(python).items():
-        if name != "hops":
-            place[name] = value
-    place["hop_count"] = len(python.hops)
-    place["hops"][: len(python.hops)] = python.hops
-
-
-def _share_out(area: Area, size: int, record: int) -> None:
-    """Give every slot an empty ring. `size` is the total, `record` the size of a record, in bytes."""
-    slots, at, first = area.slots, collector_memory.RINGS, 0
-    for number, part in _SHARES:
-        room = 1 << max(size // part // record, _SMALLEST_RING).bit_length() - 1
-        stride = -(-room * record // mmap.PAGESIZE) * mmap.PAGESIZE
-        these = slots[first : first + number]
-        these["ring"] = at + np.arange(number, dtype=np.uint64) * np.uint64(stride)
-        these["room"] = room
-        at, first = at + number * stride, first + number
-    slots["head"] = slots["tail"] = 0
-
-
-class Rings:
-    """The reader's view: moves the threads' records, of `record` bytes, to a file."""
-
-    def __init__(self, fd: int, record: int) -> None:
-        self.area = Area(fd)
-        self.record = record
-
-    def _threads(self) -> NDArray[np.intp]:
-        slots = self.area.used_slots
-        return np.flatnonzero(slots["head"] != slots["tail"])
-
-    def drain(self, file: int) -> int:
-        """Append all complete records to `file` and release their space; returns their number."""
-        moved = 0
-        for index in self._threads():
-            slot = self.area.slots[index]
-            head, tail, room = int(slot["head"]), int(slot["tail"]), int(slot["room"])
-            count = head - tail
-            if not 0 < count <= room or room & (room - 1) or not self._fits(slot):
-                slot["tail"] = slot["head"]  # a traced process has overwritten it
-                continue
-            while count:
-                start = tail & (room - 1)
-                part = min(count, room - start)
-                self._write(file, int(slot["ring"]) + start * self.record, part * self.record)
-                tail, count, moved = tail + part, count - part, moved + part
-            slot["tail"] = tail
-        return moved
-
-    def _fits(self, slot: NDArray[np.void]) -> bool:
-        start = int(slot["ring"])
-        return start >= collector_memory.RINGS and start + int(slot["room"]) * self.record <= len(self.area.bytes)
-
-    def _write(self, file: int, start: int, size: int) -> None:
-        written = 0
-        while written < size:
-            written += os.write(file, self.area.bytes[start + written : start + size].data)
-
-    @property
-    def waiting(self) -> bool:
-        """Whether there are records to move."""
-        return bool(len(self._threads()))
-
-    @property
-    def filling(self) -> bool:
-        """Whether a ring is more than 1/16 full."""
-        slots = self.area.used_slots
-        return bool(((slots["head"] - slots["tail"]) * np.uint64(16) > slots["room"]).any())

@@ -43,8 +43,9 @@ _PERF_TYPE_SOFTWARE, _PERF_COUNT_SW_DUMMY, _PERF_FLAG_FD_CLOEXEC = 1, 9, 8
 _RUN_PRIVILEGED = (
     "have the administrator run once: sudo accel-magic broker install (in a container: accel-magic broker run); or "
     "run Jupyter as root, or as a service with AmbientCapabilities=CAP_BPF CAP_PERFMON CAP_DAC_READ_SEARCH (the last "
-    "one is for tracefs). These need no privilege: %%ktrace openvino and itt: probes, %%flame --sampler thread, the "
-    "NPU lab, %%gputrace on the simulated device, and recordings: %%ktrace --replay FILE"
+    "one is for tracefs). These need no privilege: functions of libraries in this process (%%ktrace uprobe:LIB:NAME), "
+    "%%ktrace openvino and itt: probes, %%flame --sampler thread, the NPU lab, %%gputrace on the simulated device, and "
+    "recordings: %%ktrace --replay FILE"
 )
 
 

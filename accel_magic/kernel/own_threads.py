@@ -18,7 +18,7 @@ from accel_magic import forks
 from accel_magic.kernel import scope
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -82,6 +82,9 @@ _lock = threading.Lock()
 _starting = threading.Lock()
 _marks: list[ExcludedThreads] = []
 _own: set[int] = set()
+_hiders: list[Callable[[bool], object]] = []
+_hidden: dict[int, list[object]] = {}
+"""What hides a thread, by its id in this PID namespace: its `at_work` blocks, or that it is the tool's."""
 _working: dict[int, list[object]] = {}
 """The `at_work` blocks that each thread is in."""
 _local = threading.local()
@@ -95,9 +98,43 @@ def _forget_in_child() -> None:
     _marks.clear()
     _own.clear()
     _working.clear()
+    _hidden.clear()
 
 
 forks.in_child(_forget_in_child)
+
+
+def hide_from(hide: Callable[[bool], object], hide_thread: Callable[[int], object]) -> None:
+    """Leave the tool's threads out of traces in this process's own code, too.
+
+    Args:
+        hide: Called in a thread of the tool when it starts, and in a user's thread at the begin and end of its work.
+        hide_thread: Called with the ids of the tool's threads that run already.
+
+    """
+    with _lock:
+        for thread in threading.enumerate():
+            if isinstance(thread, Thread) and thread.native_id is not None:
+                hide_thread(thread.native_id)
+        _hiders.append(hide)
+    hide(bool(_hidden.get(threading.get_native_id())))
+
+
+def _update_hidden() -> None:
+    """Hide this thread from traces in this process's own code while it has blocks."""
+    for hide in _hiders:
+        hide(bool(_hidden.get(threading.get_native_id())))
+
+
+def _end_hidden(block: object) -> None:
+    """End a block of this thread; repeated calls are harmless."""
+    native = threading.get_native_id()
+    remaining = [other for other in _hidden.get(native, []) if other is not block]
+    if remaining:
+        _hidden[native] = remaining
+    else:
+        _hidden.pop(native, None)
+    _update_hidden()
 
 
 def thread_id() -> int | None:
@@ -141,6 +178,8 @@ class Thread(threading.Thread):
 
     def run(self) -> None:
         """Register the thread and run its target."""
+        _hidden[threading.get_native_id()] = [self]  # until it ends
+        _update_hidden()
         tid = thread_id()
         self._register(tid, on=True)
         self._known.set()
@@ -148,6 +187,7 @@ class Thread(threading.Thread):
             super().run()
         finally:
             self._register(tid, on=False)
+            _hidden.pop(threading.get_native_id(), None)
 
     def _register(self, tid: int | None, *, on: bool) -> None:
         if tid is None:
@@ -176,12 +216,27 @@ def _announce(starter: int) -> None:
 
 @contextlib.contextmanager
 def at_work() -> Iterator[None]:
-    """Exclude the calling thread from all kernel traces until the block ends. Blocks nest."""
+    """Exclude the calling thread from all traces until the block ends. Blocks nest."""
+    block = object()
+    try:
+        try:
+            _hidden.setdefault(threading.get_native_id(), []).append(block)
+            _update_hidden()
+            with _at_work_in_kernel(block):
+                yield
+        finally:
+            _end_hidden(block)
+    finally:  # if that was interrupted
+        _end_hidden(block)
+
+
+@contextlib.contextmanager
+def _at_work_in_kernel(block: object) -> Iterator[None]:
     tid = thread_id()
     if tid is None:
         yield
         return
-    block, since_ns = object(), getattr(_local, "since_ns", None)
+    since_ns = getattr(_local, "since_ns", None)
     try:
         try:
             _enter(tid, block)

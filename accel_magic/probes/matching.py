@@ -84,7 +84,7 @@ def make_plan(
         MachineError: This kernel or user cannot trace it, or the module is not loaded.
 
     """
-    own = os.getpid() if pid is None else pid
+    own, places_given = os.getpid() if pid is None else pid, places is not None
     check_limits(request)
     columns = captures.parse(request.args)
     chosen = parse_scope(request.scope, own)
@@ -101,6 +101,8 @@ def make_plan(
     points, remarks = _left(left_out, _distinct(expansions), library_pid)
     points.sort(key=lambda point: point.kind == "itt")
     _check_count(points)
+    if places_given or request.uprobes == "kernel":
+        check_breakpoints(points)
     _check_tasks(points, request.filter, chosen, own)
     _check_captures(columns, points)
     remarks += return_probes.about_exceptions(points)
@@ -356,7 +358,6 @@ def _is_requested_by(parts: frozenset[str], point: ProbePoint) -> bool:
 
 
 def _check_count(points: list[ProbePoint]) -> None:
-    user = sum(point.kind in USER_KINDS for point in points)
     if len(points) > MOST_POINTS:
         raise ProbeError(
             f"the probes match {len(points):,} places",
@@ -364,9 +365,14 @@ def _check_count(points: list[ProbePoint]) -> None:
             fix="narrow the globs, or exclude places with !SPEC",
             code="probe.too-many",
         )
+
+
+def check_breakpoints(points: Iterable[ProbePoint]) -> None:
+    """Raise ProbeError if the kernel would have to set too many breakpoints in programs and libraries."""
+    user = sum(point.kind in USER_KINDS and point.way != "patched" for point in points)
     if user > MOST_USER_POINTS:
         raise ProbeError(
-            f"the probes match {user:,} places in programs and libraries",
+            f"the probes match {user:,} places in programs and libraries that need a breakpoint",
             why=f"at most {MOST_USER_POINTS:,} can be traced at once: each is a breakpoint, set one by one, that costs "
             "some microseconds per hit",
             fix="narrow the globs, or exclude places with !SPEC",

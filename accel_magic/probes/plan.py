@@ -10,6 +10,10 @@ if TYPE_CHECKING:
 
 Kind = Literal["kprobe", "kretprobe", "tracepoint", "uprobe", "uretprobe", "usdt", "profile", "offcpu", "itt"]
 Mode = Literal["auto", "count", "events"]
+Way = Literal["", "patched", "breakpoint"]
+"""How a user-space function is probed: its first instructions are replaced in this process, or by the kernel."""
+Uprobes = Literal["auto", "patched", "kernel"]
+"""How they should be probed: patched where possible, only patched, or only by the kernel."""
 StackKind = Literal["kernel", "user", "python"]
 """Stacks that can be recorded with each event: kernel, native user code, Python code of this process."""
 
@@ -160,6 +164,7 @@ class ProbePoint:
         total: The capture that the kernel adds up over all hits; for measured calls, over those that returned 0.
         counted: Only count its hits, also by thread, and measure its calls: no events, even if the trace records them.
         page_faults: `itt` points only: each event has the page faults of its process meanwhile.
+        way: User-space functions only: how it is probed.
         usdt_arguments: USDT points only; `semaphore` is the file offset of the probe's counter (0 = none).
         aliases: Other names of the same address.
         rate_hz: `profile` points only: samples per second of a busy CPU; each represents 1 / `rate_hz` s.
@@ -189,6 +194,7 @@ class ProbePoint:
     shortest_ns: int = 0
     counted: bool = False
     page_faults: bool = False
+    way: Way = ""
 
 
 @dataclass(frozen=True)
@@ -227,6 +233,7 @@ class TraceRequest:
         duration_s: Stop tracing after this many seconds.
         buffer_mib: Size of the ring buffers.
         stacks: Stacks of each event.
+        uprobes: How functions of this process are probed.
 
     """
 
@@ -239,6 +246,7 @@ class TraceRequest:
     duration_s: float | None = None
     buffer_mib: float = 64.0
     stacks: Stacks = False
+    uprobes: Uprobes = "auto"
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -250,9 +258,10 @@ class TraceRequest:
 class Plan:
     """What a request means on this machine: everything needed to attach, and to interpret the recording.
 
-    The points of kind `itt` come last. While a trace runs, each is a probe, that is a pair of globs; `exclusions` are
-    tasks to leave out. In a recording, each is a task that was seen, or a probe that selected none. `stacks`: the
-    requested ones that this machine supports. `through`: what attaches the probes, if it is not this process.
+    The points come in the order kernel, patched functions, ITT tasks. While a trace runs, a point of kind `itt` is a
+    probe, that is a pair of globs; `exclusions` are tasks to leave out. In a recording, it is a task that was seen, or
+    a probe that selected none. `stacks`: the requested ones that this machine supports. `through`: what attaches the
+    probes, if it is not this process.
     """
 
     points: tuple[ProbePoint, ...]
@@ -285,7 +294,12 @@ class Plan:
     @property
     def kernel_points(self) -> tuple[ProbePoint, ...]:
         """The points that BPF programs are attached to."""
-        return tuple(point for point in self.points if point.kind != "itt")
+        return tuple(point for point in self.points if point.kind != "itt" and point.way != "patched")
+
+    @property
+    def patched_points(self) -> tuple[ProbePoint, ...]:
+        """The points whose functions are patched in this process."""
+        return tuple(point for point in self.points if point.way == "patched")
 
     def with_points(self, points: Iterable[ProbePoint], skipped: Iterable[Skipped] = ()) -> Plan:
         """A plan of the same request with other points, and more of what was skipped."""
@@ -312,6 +326,7 @@ class Plan:
             specs=tuple(remaining.pop("specs", ())),  # absent in versions 1 to 3, like `args` and `chosen_scope`
             scope=remaining.pop("chosen_scope", ""),
             args=remaining.pop("args", ""),
+            uprobes=remaining.pop("uprobes", "kernel"),  # absent in versions 1 to 4
             stacks=tuple(stacks) if isinstance(stacks, list) else stacks,
             **{name: remaining.pop(name) for name in ("mode", "filter", "max_events", "duration_s", "buffer_mib")},
         )

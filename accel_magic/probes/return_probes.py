@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Final
 
 from accel_magic.demangle import MANGLED, is_rust
 from accel_magic.errors import ProbeError
+from accel_magic.probes.plan import ProbePoint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from accel_magic.probes.plan import ProbePoint, ProbeSpec
+    from accel_magic.probes.plan import ProbeSpec
 
 _GO_SECTIONS: Final = (".note.go.buildid", ".gopclntab", ".data.rel.ro.gopclntab")
 _SWITCHING: Final = ("makecontext", "swapcontext", "setcontext", "make_fcontext", "jump_fcontext", "ontop_fcontext")
@@ -28,6 +29,7 @@ _SWITCHING: Final = ("makecontext", "swapcontext", "setcontext", "make_fcontext"
 _GREENLET: Final = "_greenlet."
 """How the file name of greenlet's extension module begins; gevent and eventlet use it."""
 _ENDS: Final = "a measured call during which the stack is switched would end the process; probes at the entry are safe"
+_PASSES: Final = "passes through would end the process"
 _MOST_NAMED: Final = 3
 _CERTAINTY: Final = {
     "SIGILL": "probably",  # what the kernel sends when a call returns that it does not know
@@ -47,8 +49,15 @@ class _Code:
 
 
 def at_return(place: ProbeSpec | ProbePoint) -> bool:
-    """Whether a probe in a program or library needs a return probe."""
+    """Whether a probe in a program or library needs a return probe of the kernel."""
+    if isinstance(place, ProbePoint) and place.way == "patched":
+        return False
     return place.kind == "uretprobe" or (place.kind == "uprobe" and place.latency)
+
+
+def is_risk(note: str) -> bool:
+    """Whether a note is about what return probes do to a program."""
+    return note.endswith((_ENDS, _PASSES))
 
 
 def at_entry(spec: ProbeSpec) -> ProbeSpec:
@@ -94,7 +103,7 @@ def about_exceptions(points: Iterable[ProbePoint]) -> list[str]:
     rust = all(map(is_rust, measured))
     language, what = ("Rust", "a panic") if rust else ("C++", "an exception")
     which = f"a {language} function is" if len(measured) == 1 else f"{len(measured):,} {language} functions are"
-    return [f"{which} measured until the return: {what} that passes through would end the process"]
+    return [f"{which} measured until the return: {what} that {_PASSES}"]
 
 
 def about_loaded(points: Iterable[ProbePoint], loaded: Iterable[str]) -> list[str]:

@@ -13,6 +13,7 @@ from accel_magic.recording.recording import Histograms
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from accel_magic.patching.patched_functions import FunctionCounts
     from accel_magic.probes.plan import Plan
 
 
@@ -58,6 +59,22 @@ def of_maps(counters: NDArray[np.void], histograms: NDArray[np.void] | None, pla
     )
     rows = sum(point.latency for point in plan.kernel_points)
     return KernelCounts(hits, lost, unpaired, totals, _histograms(histograms, rows))
+
+
+def with_functions(counts: KernelCounts, functions: FunctionCounts) -> KernelCounts:
+    """Counts of the kernel's points, then of patched functions."""
+    histograms = counts.histograms
+    return KernelCounts(
+        hits=np.concatenate([counts.hits, functions.hits]),
+        lost=np.concatenate([counts.lost, functions.lost]),
+        unpaired=np.concatenate([counts.unpaired, functions.unpaired]),
+        totals=np.concatenate([counts.totals, functions.sums]),
+        histograms=Histograms(
+            np.concatenate([histograms.counts, functions.histograms]),
+            np.concatenate([histograms.total_ns, functions.total_ns]),
+            np.concatenate([histograms.max_ns, functions.longest_ns]),
+        ),
+    )
 
 
 def all_events(plan: Plan, hits: NDArray[np.uint64], histograms: Histograms) -> NDArray[np.uint64]:

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FORMAT = "accel_magic recording"
-VERSION = 4
-"""Version 3 had no points that are only counted, 2 no stacks, 1 no totals, no imports, and captures of the plan."""
+VERSION = 5
+"""Version 4 had no patched functions, 3 no points that are only counted, 2 no stacks, 1 no totals, no imports."""
 
 _STACK_COLUMNS = {"keys": "uint64", "kinds": "uint8", "starts": "int64", "frames_of": "int32"}
 _NODE_COLUMNS = ("model", "name", "type", "precision", "layout", "implementation")

@@ -106,6 +106,17 @@ class TraceResult(Result):
         return counts_frame(self.recording)
 
     @cached_property
+    def probes(self) -> pd.DataFrame:
+        """What was probed, one row per probe point.
+
+        Columns: `probe` as written, `function`, `kind` (`kprobe`, `uprobe`, ...), `target` (module, category, file or
+        ITT domain), `way` (how a function in user space was probed: `patched` or `breakpoint`; else ''), `scope`.
+        """
+        columns = ["probe", "function", "kind", "target", "way", "scope"]
+        points = self.recording.plan.points
+        return pd.DataFrame([[str(getattr(point, name)) for name in columns] for point in points], columns=columns)
+
+    @cached_property
     def latency(self) -> pd.DataFrame:
         """One row per latency point, indexed by `probe` and `function`.
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from accel_magic.quantities import counted_text, duration_text, exact_text
 
 if TYPE_CHECKING:
+    from accel_magic.probes.plan import Plan
     from accel_magic.recording.recording import Recording
 
 
@@ -45,6 +46,7 @@ def headline(recording: Recording, stacks_lost: int = 0) -> tuple[Note, ...]:
         notes.append(Note("counts only"))
     if imported is None:
         notes.append(Note(f"scope {plan.scope_text()}", hint="whose hits were counted"))
+    notes += _ways(plan)
     if plan.through:
         notes.append(Note(f"through {plan.through}", hint="what attached the probes, because this user may not"))
     if recording.missed:
@@ -68,6 +70,20 @@ def headline(recording: Recording, stacks_lost: int = 0) -> tuple[Note, ...]:
             Note(outcomes[recording.outcome], alarm=True, hint="the result holds what was recorded until then")
         )
     return tuple(notes)
+
+
+_WAYS: Final = (
+    "patched functions jump to the tracer by themselves and count in this process and its forks, also without privilege"
+)
+
+
+def _ways(plan: Plan) -> list[Note]:
+    """How functions in user space were probed, if any were patched."""
+    patched, breakpoints = len(plan.patched_points), sum(point.way == "breakpoint" for point in plan.points)
+    if not patched:
+        return []
+    text = f"{counted_text(patched, 'function')} patched"
+    return [Note(f"{text}, {exact_text(breakpoints)} by breakpoint" if breakpoints else text, hint=_WAYS)]
 
 
 def _only_counted(recording: Recording) -> list[Note]:

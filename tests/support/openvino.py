@@ -10,7 +10,8 @@ from importlib.util import find_spec
 import pytest
 
 import accel_magic
-from accel_magic.itt import collector, collector_memory
+from accel_magic.collecting import collector_memory
+from accel_magic.itt import collector
 from tests.support import fresh_python
 
 HEAD = """

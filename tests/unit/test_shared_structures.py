@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from accel_magic.collecting import collector_area
 from accel_magic.gpu.program import context
-from accel_magic.itt import collector_area
 from accel_magic.kernel import attachment
 from accel_magic.kernel.attach import stack_maps, thread_counts, waits
 from accel_magic.lab.accelerator import uapi as accelerator
 from accel_magic.lab.device import commands, fault_injection
 from accel_magic.lab.models import protocol
 from accel_magic.lab.npu import uapi as npu
+from accel_magic.patching import library
 from accel_magic.policies import model_engine
 
 pytestmark = pytest.mark.component
@@ -89,7 +90,9 @@ class Packed:
         return found
 
 
-ITT = Header("accel_magic/itt/area.h", "#include <pthread.h>\n#include <stdint.h>\n")
+ITT = Header("accel_magic/collecting/area.h", "#include <pthread.h>\n#include <stdint.h>\n")
+PATCH = Header("accel_magic/patching/patch.h", "#include <stdint.h>\n")
+HITS = Header("accel_magic/patching/hits.h", alone=True)
 COMMON = Header("bpf/kernel/common.h", KERNEL_TYPES + "#define AM_CPUS 4\n#define AM_POINTS 8\n", alone=True)
 LATENCY = Header("bpf/kernel/latency.h", KERNEL_TYPES + "#define AM_LATENCIES 4\n#define AM_BUCKETS 640\n", alone=True)
 OFFCPU = Header("bpf/kernel/offcpu.h", f"{KERNEL_TYPES}#define AM_WAIT_STACKS {waits.STACKS}\n", alone=True)
@@ -119,6 +122,13 @@ PAIRS = (
     Pair(ITT, "slot", collector_area.SLOT),
     Pair(ITT, "counters", collector_area.COUNTERS),
     Pair(ITT, "stack", collector_area.STACK),
+    Pair(ITT, "clock", collector_area.CLOCK),
+    Pair(PATCH, "fixup", library.FIXUP),
+    Pair(PATCH, "recipe", library.RECIPE),
+    Pair(PATCH, "request", library.REQUEST),
+    Pair(PATCH, "patched_library", library.LIBRARY),
+    Pair(HITS, "op", library.OP),
+    Pair(HITS, "point", library.POINT),
     Pair(ACCESS, "accel_lab_decision", model_engine.ACCESS),
     Pair(ACCESS, "accel_lab_decision", accelerator.DECISION),
     Pair(ACCESS, "accel_lab_counts", accelerator.Counts),

@@ -42,6 +42,9 @@ _OFFSET: Final = 3
 """Number of numeric columns of a mapping: start, end, file offset."""
 FileId: TypeAlias = "tuple[str, int]"
 """Device (`fe:00`) and inode of a file, as the kernel shows them for mappings; stat(2) may show others."""
+replaced_code: Final[dict[tuple[int, int], tuple[int, str, FileId]]] = {}
+"""Pages of files in this process and its children that `accel_magic.patching` has replaced by memory, by start and end:
+their file offset, name and file. The kernel shows no file for them."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,7 @@ class Listing:
     @cached_property
     def mappings(self) -> Mappings | None:
         """What the text says; None for a zombie process."""
-        found, user = _CODE.findall(self.maps), _USER.search(self.status)
+        found, user = list(map(_with_file, _CODE.findall(self.maps))), _USER.search(self.status)
         if not found or user is None:
             return None
         columns = np.array([[int(text, 16) for text in row[:_OFFSET]] for row in found], np.uint64)
@@ -115,6 +118,16 @@ class Listing:
             tuple(row[-1] for row in found),
             tuple((row[_OFFSET], int(row[_OFFSET + 1])) for row in found),
         )
+
+
+def _with_file(row: tuple[str, ...]) -> tuple[str, ...]:
+    """Add to replaced code what the kernel showed before."""
+    start, end, *_ = row
+    known = replaced_code.get((int(start, 16), int(end, 16))) if not row[-1] else None
+    if known is None:
+        return row
+    offset, name, (device, inode) = known
+    return start, end, f"{offset:x}", device, str(inode), name
 
 
 def listing(pid: int) -> Listing | None:

@@ -62,10 +62,32 @@ class Tasks(Message, frozen=True):
     most_bytes: int
 
 
+class Functions(Message, frozen=True):
+    """What to read of patched functions.
+
+    Attributes:
+        memory: Their shared memory.
+        record_bytes: Size of a record.
+        numbers: Numbers of the functions, by point.
+        latency: Which of them are measured.
+        library: Path of the library that patches, which adjusts the clock.
+        most_bytes: Records to keep; then recording stops.
+
+    """
+
+    memory: Descriptor
+    record_bytes: int
+    numbers: tuple[int, ...]
+    latency: tuple[bool, ...]
+    library: str
+    most_bytes: int
+
+
 class Live(Message, frozen=True):
-    """A trace of the running kernel, of tasks, or of both."""
+    """A trace of the running kernel, of patched functions, of tasks, or of several of these."""
 
     kernel: KernelMapsToRead | None
+    functions: Functions | None
     tasks: Tasks | None
 
 
@@ -237,8 +259,9 @@ class Open(Message, frozen=True):
         directory: The same, open.
         stream: Socket to the reader.
         layout: Layout of the records.
-        counters: The map of the counters.
-        histograms: The map of the histograms, if there is one.
+        counters: The map of the kernel's counters, if there is one.
+        histograms: The map of the kernel's histograms, if there is one.
+        functions: Patched functions, if there are any.
         limit: Maximum number of events.
 
     """
@@ -247,8 +270,9 @@ class Open(Message, frozen=True):
     directory: Descriptor
     stream: Descriptor
     layout: RecordLayout
-    counters: Descriptor
+    counters: Descriptor | None
     histograms: Descriptor | None
+    functions: Functions | None
     limit: int | None
 
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from accel_magic.recording.reader.reader_messages import KernelMapsToRead, Live, Tasks
+    from accel_magic.patching.patched_functions import FunctionCounts
+    from accel_magic.recording.reader.reader_messages import Functions, KernelMapsToRead, Live, Tasks
 
 
 BUSY_S = 0.01
@@ -170,11 +171,15 @@ class TaskSource:
     ring_count = 1
 
     def __init__(self, given: Tasks) -> None:
-        from accel_magic.itt import task_records  # not needed by most traces
+        # Not needed by most traces.
+        from accel_magic.collecting import collector_memory
+        from accel_magic.collecting.collector_area import Area
+        from accel_magic.collecting.rings import Rings
+        from accel_magic.itt import task_records
 
         self._tasks = task_records
         self._descriptors = list(codec.descriptors_of(given))
-        self._rings = task_records.Rings(given.memory.fd, given.record_bytes)
+        self._rings = Rings(Area(given.memory.fd, collector_memory.TASKS), given.record_bytes)
         self._patterns = given.patterns
         self._room = given.most_bytes
 
@@ -226,12 +231,104 @@ class TaskSource:
             os.close(fd)
 
 
-class Together:
-    """The kernel's probes and ITT tasks in one trace: their rings and points, one after the other."""
+class FunctionCounters:
+    """The counters of patched functions. Raises OSError: their memory cannot be mapped."""
 
-    def __init__(self, kernel: KernelMapSource, tasks_: TaskSource) -> None:
-        self._parts = (kernel, tasks_)
-        self.ring_count = kernel.ring_count + tasks_.ring_count
+    def __init__(self, given: Functions) -> None:
+        # Not needed by most traces.
+        from accel_magic.collecting import collector_memory
+        from accel_magic.collecting.collector_area import Area
+        from accel_magic.patching import patched_functions
+
+        self._read = patched_functions.counts
+        self.area = Area(given.memory.fd, collector_memory.FUNCTIONS)
+        self.area.control  # noqa: B018 - maps the memory
+        self._numbers = np.array(given.numbers, np.uint32)
+        self._latency = np.array(given.latency, np.bool_)
+
+    def read(self) -> FunctionCounts:
+        """Read all of them."""
+        return self._read(self.area, self._numbers, self._latency)
+
+    def sum(self, name: str) -> NDArray[np.uint64]:
+        """Sum of one counter over all threads, (points,)."""
+        rows = self.area.counters[: len(self.area.used_slots)][:, self._numbers]
+        total: NDArray[np.uint64] = rows[name].sum(axis=0, dtype=np.uint64)
+        return total
+
+
+class FunctionSource:
+    """Patched functions of the notebook's process and its forked children."""
+
+    ring_count = 1
+
+    def __init__(self, given: Functions) -> None:
+        import ctypes
+
+        from accel_magic.collecting.rings import Rings
+
+        self._descriptors = list(codec.descriptors_of(given))
+        self._counters = FunctionCounters(given)
+        self._rings = Rings(self._counters.area, given.record_bytes)
+        self._room = given.most_bytes
+        self._adjust_clock = ctypes.CDLL(given.library).accel_magic_patching_tick
+        self._adjust_clock.argtypes = [ctypes.c_void_p]
+
+    def go(self, start_ns: int) -> None:
+        """Do nothing: the notebook's process enables the probes."""
+
+    def pause_s(self) -> float:
+        self._adjust_clock(self._rings.area.address)
+        return BUSY_S
+
+    def drain(self, ring: int, file: int) -> int:  # noqa: ARG002 - the only one
+        count = self._rings.drain(file)
+        self._room -= count * self._rings.record
+        return count
+
+    @property
+    def full(self) -> bool:
+        return self._room <= 0
+
+    def hits(self) -> NDArray[np.uint64]:
+        return self._counters.sum("hits")
+
+    def planned_hits(self) -> NDArray[np.uint64]:
+        return self.hits()
+
+    def totals(self) -> NDArray[np.uint64]:
+        return self._counters.sum("sum")
+
+    def lost(self) -> int:
+        return int(self._counters.sum("lost").sum())
+
+    def quantiles(self, shares: Sequence[float]) -> list[list[float]]:
+        rows = self._counters.read().histograms
+        return [[buckets.quantile(row, share) for share in shares] for row in rows]
+
+    def disable(self) -> None:
+        self._rings.area.control["enabled"] = 0
+
+    def stop_recording(self) -> None:
+        self._rings.area.control["recording"] = 0
+
+    def finish(self) -> None:
+        """Do nothing: the notebook's process has stopped the probes."""
+
+    def waiting(self) -> bool:
+        return self._rings.waiting
+
+    def close(self) -> None:
+        for fd in self._descriptors:
+            os.close(fd)
+
+
+class Together:
+    """The kernel's probes, patched functions and ITT tasks in one trace: their rings and points, in this order."""
+
+    def __init__(self, parts: Sequence[KernelMapSource | FunctionSource | TaskSource]) -> None:
+        self._parts = parts
+        self.ring_count = sum(part.ring_count for part in parts)
 
     def go(self, start_ns: int) -> None:
         for part in self._parts:
@@ -241,8 +338,11 @@ class Together:
         return min(part.pause_s() for part in self._parts)
 
     def drain(self, ring: int, file: int) -> int:
-        kernel, tasks_ = self._parts
-        return kernel.drain(ring, file) if ring < kernel.ring_count else tasks_.drain(ring - kernel.ring_count, file)
+        for part in self._parts:
+            if ring < part.ring_count:
+                return part.drain(ring, file)
+            ring -= part.ring_count
+        raise IndexError(ring)
 
     @property
     def full(self) -> bool:
@@ -289,14 +389,16 @@ def source_of(given: Live | Playback | ProgramRings) -> RecordSource:
         return ReplaySource(_mapped(given), list(codec.descriptors_of(given)))
     if isinstance(given, ProgramRings):
         return ProgramSource(given)
-    kernel = None if given.kernel is None else KernelMapSource(given.kernel)
-    tasks = None if given.tasks is None else TaskSource(given.tasks)
-    if kernel is not None and tasks is not None:
-        return Together(kernel, tasks)
-    found = kernel or tasks
-    if found is None:
-        raise ValueError("neither a kernel's maps nor tasks")
-    return found
+    parts: list[KernelMapSource | FunctionSource | TaskSource] = []
+    if given.kernel is not None:
+        parts.append(KernelMapSource(given.kernel))
+    if given.functions is not None:
+        parts.append(FunctionSource(given.functions))
+    if given.tasks is not None:
+        parts.append(TaskSource(given.tasks))
+    if not parts:
+        raise ValueError("nothing to read")
+    return parts[0] if len(parts) == 1 else Together(parts)
 
 
 @dataclass(frozen=True)

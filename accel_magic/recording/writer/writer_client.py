@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from accel_magic.kernel.attachment import RecordLayout
     from accel_magic.probes.plan import Plan
     from accel_magic.recording.dataset import Manifest
+    from accel_magic.recording.reader.reader_messages import Live
     from accel_magic.recording.stored_layout import StoredColumn
 
 _TIMEOUT_S: Final = 120.0
@@ -77,24 +78,21 @@ class DatasetWriter:
         """How much the reader and the writer may hold in memory."""
         return min(_MOST_BYTES, free_memory.available_bytes() // _SHARE)
 
-    def open(
-        self, plan: Plan, machine: dict[str, str], layout: RecordLayout, counters: int, histograms: int | None
-    ) -> None:
+    def open(self, plan: Plan, machine: dict[str, str], layout: RecordLayout, source: Live) -> None:
         """Make the dataset.
 
         Args:
             plan: What is traced.
             machine: This machine.
             layout: Layout of the records.
-            counters: Descriptor of the map of the counters.
-            histograms: That of the histograms, if there are any.
+            source: What the reader reads, for its counters.
 
         Raises:
             RecordingError: The folder cannot be written to, or holds a dataset.
             MachineError: The writer has ended.
 
         """
-        beginning = _beginning(plan, machine, layout)
+        kernel, beginning = source.kernel, _beginning(plan, machine, layout)
         self._columns = recording_store.described_columns(beginning.events)
         self._directory = dataset.make(self.folder, beginning)
         try:
@@ -104,8 +102,9 @@ class DatasetWriter:
                     directory=Descriptor(self._directory.descriptor),
                     stream=Descriptor(self._theirs.fileno()),
                     layout=layout,
-                    counters=Descriptor(counters),
-                    histograms=None if histograms is None else Descriptor(histograms),
+                    counters=None if kernel is None else kernel.counters,
+                    histograms=None if kernel is None else kernel.histograms,
+                    functions=source.functions,
                     limit=plan.request.max_events,
                 )
                 codec.send(self._helper.connection, message)

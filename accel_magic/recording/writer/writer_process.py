@@ -38,6 +38,7 @@ from accel_magic.recording.reader.reader_messages import (
     Stopped,
     Written,
 )
+from accel_magic.recording.reader.sources import FunctionCounters
 from accel_magic.recording.record_decoder import decode
 from accel_magic.recording.recording import CounterSamples
 
@@ -112,9 +113,10 @@ class WriterTrace:
         layout, histograms = message.layout, message.histograms
         self._stream: socket.socket | None = socket.socket(fileno=message.stream.fd)
         self.directory = Directory(Path(message.folder), message.directory.fd)
-        self._counters = map_value(message.counters.fd, layout.counters)
+        self._counters = None if message.counters is None else map_value(message.counters.fd, layout.counters)
         self._histograms = None if histograms is None else map_value(histograms.fd, layout.histograms)
-        for descriptor in codec.descriptors_of((message.counters, histograms)):
+        self._functions = None if message.functions is None else FunctionCounters(message.functions)
+        for descriptor in codec.descriptors_of((message.counters, histograms, message.functions)):
             os.close(descriptor)
         self._parts = PartEncoder(self.directory, layout, message.limit)
         self._start_ns = self._shift_ns = self._end_ns = self._next_ns = 0
@@ -213,10 +215,17 @@ class WriterTrace:
             self._stream.close()
             self._stream = None
 
+    def _read(self) -> KernelCounts:
+        plan = self._parts.recording.plan
+        read = kernel_counts.none()
+        if self._counters is not None:
+            read = kernel_counts.of_maps(self._counters, self._histograms, plan)
+        return read if self._functions is None else kernel_counts.with_functions(read, self._functions.read())
+
     def _write_manifest(self, state: dataset.State) -> None:
         now = time.monotonic_ns()
         if self._start_ns:
-            read = kernel_counts.of_maps(self._counters, self._histograms, self._parts.recording.plan)
+            read = self._read()
             duration = (self._end_ns or now) - self._start_ns
             try:
                 dataset.write_manifest(self.directory, self._manifest(state, read, duration))

@@ -9,7 +9,6 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from accel_magic.itt import collector, task_records
-from accel_magic.itt.collector_area import Area
 from accel_magic.probes.globs import matcher
 from accel_magic.quantities import exact_text, rate_text
 from accel_magic.subsystems.openvino import preset
@@ -17,6 +16,7 @@ from accel_magic.subsystems.openvino.generations import ATTENTION
 from accel_magic.views.live.device_counters import LiveNumber
 
 if TYPE_CHECKING:
+    from accel_magic.collecting.collector_area import Area
     from accel_magic.probes.plan import Plan
     from accel_magic.recording.live_samples import LiveSample
 
@@ -40,7 +40,7 @@ class OpenVinoHistory:
         """Make the history for a plan that traces inferences in this process; None for other plans."""
         if not any(_is_inference(point.target) or point.target == preset.INFERENCES for point in plan.task_points):
             return None
-        return cls(Area(collector.memory_of_this_process().fd))
+        return cls(collector.area_of_this_process())
 
     def add(self, sample: LiveSample) -> None:
         """Add a sample."""

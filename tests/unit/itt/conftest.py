@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from accel_magic.itt import collector, collector_memory
+from accel_magic.collecting import collector_memory
+from accel_magic.itt import collector
 from tests.support import fresh_python
 
 HERE = Path(__file__).parent

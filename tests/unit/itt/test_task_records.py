@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from accel_magic.itt import collector_area, collector_memory
+from accel_magic.collecting import collector_area, collector_memory
 from accel_magic.kernel import buckets
 
 pytestmark = pytest.mark.component
@@ -300,16 +300,16 @@ def test_more_names_than_there_is_room_for_are_counted_together(run):
         + f"""
 domain = library.make_domain(b"many")
 with accel_magic.trace("itt:many:*") as t:
-    for at in range({collector_memory.MOST_POINTS + 100}):
+    for at in range({collector_memory.TASKS.most_points + 100}):
         library.begin(domain, library.make_handle(b"name %d" % at)); library.end(domain)
 answer([t.result.hits, len(t.result.counts), int(t.result.counts.hits.max()), t.result.recorded])
 """
     )
     assert told == [
-        collector_memory.MOST_POINTS + 100,
-        collector_memory.MOST_POINTS,
+        collector_memory.TASKS.most_points + 100,
+        collector_memory.TASKS.most_points,
         101,
-        collector_memory.MOST_POINTS + 100,
+        collector_memory.TASKS.most_points + 100,
     ]
 
 
@@ -447,20 +447,21 @@ def test_damaged_memory_harms_neither_the_trace_nor_the_next_one(run):
         LOAD
         + """
 import random
-from accel_magic.itt import collector, collector_memory
+from accel_magic.collecting import collector_memory
+from accel_magic.itt import collector
 fd, random = collector.memory_of_this_process().fd, random.Random(5)
 for kind in range(12):
     with accel_magic.trace("itt:test::*:*") as t:
         library.work(2, 50)
         for _ in range(20):
             # Names, hashes, slots of other threads and counters; then the lengths and positions of all rings.
-            at = random.randrange(collector_memory.NAMES, collector_memory.COUNTERS + (1 << 20))
-            if collector_memory.SLOTS <= at < collector_memory.SLOTS + 4 * collector_memory.SLOT_BYTES:
+            at = random.randrange(collector_memory.TASKS.names, collector_memory.TASKS.counters + (1 << 20))
+            if collector_memory.TASKS.slots <= at < collector_memory.TASKS.slots + 4 * collector_memory.SLOT_BYTES:
                 continue
             os.pwrite(fd, random.randbytes(random.choice([1, 8, 300])), at)
         for slot in range(4, collector_memory.MOST_SLOTS):
-            os.pwrite(fd, random.randbytes(16), collector_memory.SLOTS + slot * collector_memory.SLOT_BYTES + 16)
-            os.pwrite(fd, random.randbytes(8), collector_memory.SLOTS + slot * collector_memory.SLOT_BYTES + 64)
+            os.pwrite(fd, random.randbytes(16), collector_memory.TASKS.slots + slot * collector_memory.SLOT_BYTES + 16)
+            os.pwrite(fd, random.randbytes(8), collector_memory.TASKS.slots + slot * collector_memory.SLOT_BYTES + 64)
     str(t.result), t.result.events, t.result.counts
 with accel_magic.trace("itt:test::*:*") as t:
     library.work(2, 50)

@@ -311,7 +311,7 @@ def test_the_description_is_json_with_the_essentials(traced, tmp_path):
         pq.read_metadata(recording_store.save(traced, tmp_path / "t.parquet")).metadata[b"accel_magic"]
     )
     assert described["format"] == "accel_magic recording"
-    assert described["version"] == 4
+    assert described["version"] == 5
     assert described["machine"] == traced.machine
     assert described["started"] == traced.started
     assert described["probes"] == [

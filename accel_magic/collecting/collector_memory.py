@@ -13,9 +13,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MAGIC: Final = 0x3174746963636101
-VERSION: Final = 5
+VERSION: Final = 6
 MOST_SPECS: Final = 32
-MOST_POINTS: Final = 4096
 MOST_SLOTS: Final = 256
 MOST_DEPTH: Final = 120
 SPEC_TEXT: Final = 256
@@ -34,10 +33,10 @@ LARGEST_RINGS: Final = 1 << 30
 VARIABLE: Final = "ACCEL_MAGIC_ITT"
 """Environment variable that tells collectors where the memory is: `PID:DESCRIPTOR:TOKEN`."""
 
-CONTROL_BYTES: Final = 384 + MOST_SPECS * (8 + 2 * SPEC_TEXT)
+CONTROL_BYTES: Final = 448 + MOST_SPECS * (8 + 2 * SPEC_TEXT)
 NAME_BYTES: Final = 512
 SLOT_BYTES: Final = 192 + 24 * MOST_DEPTH
-COUNTERS_BYTES: Final = 32
+COUNTERS_BYTES: Final = 64
 STACK_BYTES: Final = 16 + 8 * STACK_WORDS
 
 
@@ -45,16 +44,62 @@ def _pages(size: int) -> int:
     return -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
 
 
-LIBRARIES: Final = CONTROL_BYTES
-NAMES: Final = _pages(LIBRARIES + 2 * MOST_FILES * FILE_BYTES)
-HASHES: Final = NAMES + MOST_POINTS * NAME_BYTES
-SLOTS: Final = _pages(HASHES + MOST_POINTS * 8)
-COUNTERS: Final = _pages(SLOTS + MOST_SLOTS * SLOT_BYTES)
-HISTOGRAMS: Final = COUNTERS + MOST_SLOTS * MOST_POINTS * COUNTERS_BYTES
-STACKS: Final = HISTOGRAMS + SHARDS * MOST_POINTS * BUCKETS * 8
-RINGS: Final = _pages(STACKS + MOST_STACKS * STACK_BYTES)
-SIZE: Final = RINGS + LARGEST_RINGS
-"""Offsets of the parts and the size of the whole, bytes."""
+@dataclass(frozen=True)
+class AreaLayout:
+    """Offsets of the parts of an area, and the size of the whole, bytes; `most_points` tasks or functions fit."""
+
+    most_points: int
+
+    @property
+    def libraries(self) -> int:
+        """Libraries and files of processes."""
+        return CONTROL_BYTES
+
+    @property
+    def names(self) -> int:
+        """Names of tasks."""
+        return _pages(self.libraries + 2 * MOST_FILES * FILE_BYTES)
+
+    @property
+    def hashes(self) -> int:
+        """Hashes of names."""
+        return self.names + self.most_points * NAME_BYTES
+
+    @property
+    def slots(self) -> int:
+        """Threads."""
+        return _pages(self.hashes + self.most_points * 8)
+
+    @property
+    def counters(self) -> int:
+        """Counters by thread and point."""
+        return _pages(self.slots + MOST_SLOTS * SLOT_BYTES)
+
+    @property
+    def histograms(self) -> int:
+        """Histograms by shard and point."""
+        return self.counters + MOST_SLOTS * self.most_points * COUNTERS_BYTES
+
+    @property
+    def stacks(self) -> int:
+        """The table of stacks."""
+        return self.histograms + SHARDS * self.most_points * BUCKETS * 8
+
+    @property
+    def rings(self) -> int:
+        """Records."""
+        return _pages(self.stacks + MOST_STACKS * STACK_BYTES)
+
+    @property
+    def size(self) -> int:
+        """Bytes of it all."""
+        return self.rings + LARGEST_RINGS
+
+
+TASKS: Final = AreaLayout(4096)
+"""Of ITT tasks."""
+FUNCTIONS: Final = AreaLayout(1 << 16)
+"""Of patched functions."""
 
 _HEAD: Final = struct.Struct("<QI 20x q Q 7Q 4I 128x 16s")
 """The beginning of `struct control`, with zeros for what a trace sets."""
@@ -78,7 +123,7 @@ def is_memory(path: Path, token: str) -> bool:
     return (magic, version, found.hex()) == (MAGIC, VERSION, token)
 
 
-def create() -> CollectorMemory:
+def create(layout: AreaLayout) -> CollectorMemory:
     """Create memory that no collector writes to yet. Raises OSError.
 
     It is a memfd: it disappears with its last user, and a page takes memory only once it is written.
@@ -87,13 +132,21 @@ def create() -> CollectorMemory:
 
     fd = os.memfd_create("accel_magic-itt", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
-        os.ftruncate(fd, SIZE)
+        os.ftruncate(fd, layout.size)
         # A process that shrank it would crash all others.
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
         token = secrets.token_bytes(16)
-        parts = (LIBRARIES, NAMES, HASHES, SLOTS, COUNTERS, HISTOGRAMS, STACKS)
-        most = (MOST_POINTS, MOST_SLOTS, SHARDS, MOST_STACKS)
-        os.pwrite(fd, _HEAD.pack(MAGIC, VERSION, 0, SIZE, *parts, *most, token), 0)
+        parts = (
+            layout.libraries,
+            layout.names,
+            layout.hashes,
+            layout.slots,
+            layout.counters,
+            layout.histograms,
+            layout.stacks,
+        )
+        most = (layout.most_points, MOST_SLOTS, SHARDS, MOST_STACKS)
+        os.pwrite(fd, _HEAD.pack(MAGIC, VERSION, 0, layout.size, *parts, *most, token), 0)
     except BaseException:
         os.close(fd)
         raise

@@ -3,14 +3,14 @@
  * The memory shared by the notebook's process, the reader process and all traced processes: a memfd that the notebook
  * creates and sizes. In step with collector_area.py, which writes the offsets and capacities into its first page.
  */
-#ifndef ACCEL_MAGIC_ITT_AREA_H
-#define ACCEL_MAGIC_ITT_AREA_H
+#ifndef ACCEL_MAGIC_COLLECTING_AREA_H
+#define ACCEL_MAGIC_COLLECTING_AREA_H
 
 #include <pthread.h>
 #include <stdint.h>
 
 #define AREA_MAGIC 0x3174746963636101ull
-#define AREA_VERSION 5
+#define AREA_VERSION 6
 
 enum {
 	MOST_SPECS = 32,
@@ -26,6 +26,9 @@ enum {
 	MOST_FILES = 64,
 	PATH_TEXT = 252,
 };
+
+/* Where it is mapped: landing pads of patched functions are at given distances from libraries (patching/patch.c). */
+#define FAR_FROM_LIBRARIES ((void *)0x100000000000)
 
 #define COUNTS_FAULTS (1u << 31)
 
@@ -53,6 +56,13 @@ struct spec {
 	char task[SPEC_TEXT];
 };
 
+/* CLOCK_MONOTONIC of a tick of the processor's clock: ns + ((tick - tsc) * mult >> 32). `sequence` is odd while it changes. */
+struct clock {
+	volatile uint32_t sequence;
+	uint32_t uses_tsc; /* 0: ticks are ns of that clock */
+	uint64_t tsc, ns, mult;
+};
+
 struct control {
 	uint64_t magic;
 	uint32_t version;
@@ -77,6 +87,9 @@ struct control {
 	/* At the first task of a name that matches, a process notes which files with this ending it maps. */
 	char noting_task[32], noted_ending[12];
 	volatile uint32_t file_count; /* noted in this trace, also those for which there is no room */
+	volatile uint32_t traps;	 /* threads that were within an instruction that was replaced, since there is this memory */
+	volatile uint32_t copies_stacks; /* a library copies stacks: no more calls are measured */
+	struct clock clock;
 	pthread_mutex_t lock __attribute__((aligned(64))); /* of new names; initialized by the notebook's process */
 	struct spec specs[MOST_SPECS] __attribute__((aligned(64)));
 };
@@ -124,6 +137,8 @@ struct slot {
 
 struct counters {
 	uint64_t hits, lost, total, longest;
+	uint64_t unpaired, sum; /* of patched functions: calls that were not measured; of a value of their calls */
+	uint64_t reserved[2];
 };
 
 /* A distinct stack. `key` is claimed first; `words` is written last, and 0 if the process was killed in between. */

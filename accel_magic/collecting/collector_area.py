@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import ctypes
+import itertools
 import mmap
+import os
+import weakref
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from accel_magic.itt import collector_memory
+from accel_magic.collecting import collector_memory
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+_REMOVE: Final = 9
+"""MADV_REMOVE."""
 _TEXT: Final = f"S{collector_memory.SPEC_TEXT}"
 PYTHON: Final = np.dtype(
     [
@@ -34,6 +40,7 @@ PYTHON: Final = np.dtype(
         ("reserved", "<u4"),
     ]
 )
+CLOCK: Final = np.dtype([("sequence", "<u4"), ("uses_tsc", "<u4"), ("tsc", "<u8"), ("ns", "<u8"), ("mult", "<u8")])
 SPEC: Final = np.dtype([("excludes", "<u4"), ("page_faults", "<u4"), ("domain", _TEXT), ("task", _TEXT)])
 CONTROL: Final = np.dtype(
     [
@@ -64,7 +71,10 @@ CONTROL: Final = np.dtype(
         ("noting_task", "S32"),
         ("noted_ending", "S12"),
         ("file_count", "<u4"),
-        ("padding", "u1", 8),
+        ("traps", "<u4"),
+        ("copies_stacks", "<u4"),
+        ("clock", CLOCK),
+        ("padding", "u1", 32),
         ("lock", "u1", 64),
         ("specs", SPEC, collector_memory.MOST_SPECS),
     ]
@@ -84,7 +94,35 @@ SLOT: Final = np.dtype(
 STACK: Final = np.dtype(
     [("key", "<u8"), ("kind", "<u4"), ("words", "<u4"), ("word", "<u8", collector_memory.STACK_WORDS)]
 )
-COUNTERS: Final = np.dtype([("hits", "<u8"), ("lost", "<u8"), ("total", "<u8"), ("longest", "<u8")])
+COUNTERS: Final = np.dtype(
+    [
+        ("hits", "<u8"),
+        ("lost", "<u8"),
+        ("total", "<u8"),
+        ("longest", "<u8"),
+        ("unpaired", "<u8"),
+        ("sum", "<u8"),
+        ("reserved", "<u8", 2),
+    ]
+)
+
+
+_places = itertools.count(0x200000000000, 1 << 36)
+"""Addresses far from libraries, where patching needs places (`FAR_FROM_LIBRARIES` in area.h)."""
+
+
+def _mapped(fd: int, size: int) -> ctypes.Array[ctypes.c_char]:
+    """Map a file, shared and writable, until the result is not used any more. Raises OSError."""
+    program = ctypes.CDLL(None, use_errno=True)
+    program.mmap.restype = ctypes.c_void_p
+    program.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+    program.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    address = program.mmap(next(_places), size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, fd, 0)
+    if address == ctypes.c_void_p(-1).value:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    memory = (ctypes.c_char * size).from_address(address)
+    weakref.finalize(memory, program.munmap, address, size).atexit = False
+    return memory
 
 
 @dataclass(frozen=True)
@@ -93,17 +131,24 @@ class Area:
 
     Args:
         fd: Its descriptor.
+        layout: What is where.
 
     """
 
     fd: int
+    layout: collector_memory.AreaLayout
 
     @cached_property
-    def _memory(self) -> mmap.mmap:
-        return mmap.mmap(self.fd, collector_memory.SIZE, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+    def _memory(self) -> ctypes.Array[ctypes.c_char]:
+        return _mapped(self.fd, self.layout.size)
 
     def _array(self, dtype: np.dtype[Any] | type[np.uint64], count: int, offset: int) -> NDArray[Any]:
-        return np.frombuffer(self._memory, dtype, count, offset)
+        return np.frombuffer(memoryview(self._memory).cast("B"), dtype, count, offset)
+
+    @property
+    def address(self) -> int:
+        """Where it is mapped."""
+        return ctypes.addressof(self._memory)
 
     @cached_property
     def control(self) -> NDArray[np.void]:
@@ -113,23 +158,23 @@ class Area:
     @cached_property
     def libraries(self) -> NDArray[np.void]:
         """(MOST_FILES,) `FILE`: those that looked for a collector, since the memory was made."""
-        return self._array(FILE, collector_memory.MOST_FILES, collector_memory.LIBRARIES)
+        return self._array(FILE, collector_memory.MOST_FILES, self.layout.libraries)
 
     @cached_property
     def files(self) -> NDArray[np.void]:
         """(MOST_FILES,) `FILE`: those that processes noted, since `note_files`."""
         size = collector_memory.MOST_FILES * collector_memory.FILE_BYTES
-        return self._array(FILE, collector_memory.MOST_FILES, collector_memory.LIBRARIES + size)
+        return self._array(FILE, collector_memory.MOST_FILES, self.layout.libraries + size)
 
     @cached_property
     def names(self) -> NDArray[np.void]:
-        """(MOST_POINTS,) `NAME`: tasks in the order of their first appearance; the last one stands for all others."""
-        return self._array(NAME, collector_memory.MOST_POINTS, collector_memory.NAMES)
+        """(points,) `NAME`: tasks in the order of their first appearance; the last one stands for all others."""
+        return self._array(NAME, self.layout.most_points, self.layout.names)
 
     @cached_property
     def slots(self) -> NDArray[np.void]:
         """(MOST_SLOTS,) `SLOT`: threads."""
-        return self._array(SLOT, collector_memory.MOST_SLOTS, collector_memory.SLOTS)
+        return self._array(SLOT, collector_memory.MOST_SLOTS, self.layout.slots)
 
     @property
     def used_slots(self) -> NDArray[np.void]:
@@ -138,31 +183,35 @@ class Area:
 
     @cached_property
     def counters(self) -> NDArray[np.void]:
-        """(MOST_SLOTS, MOST_POINTS) `COUNTERS`."""
-        count = collector_memory.MOST_SLOTS * collector_memory.MOST_POINTS
-        return self._array(COUNTERS, count, collector_memory.COUNTERS).reshape(
-            collector_memory.MOST_SLOTS, collector_memory.MOST_POINTS
+        """(MOST_SLOTS, points) `COUNTERS`."""
+        count = collector_memory.MOST_SLOTS * self.layout.most_points
+        return self._array(COUNTERS, count, self.layout.counters).reshape(
+            collector_memory.MOST_SLOTS, self.layout.most_points
         )
 
     @cached_property
     def histograms(self) -> NDArray[np.uint64]:
-        """(SHARDS, MOST_POINTS, BUCKETS) uint64."""
-        shape = collector_memory.SHARDS, collector_memory.MOST_POINTS, collector_memory.BUCKETS
-        return self._array(np.uint64, shape[0] * shape[1] * shape[2], collector_memory.HISTOGRAMS).reshape(shape)
+        """(SHARDS, points, BUCKETS) uint64."""
+        shape = collector_memory.SHARDS, self.layout.most_points, collector_memory.BUCKETS
+        return self._array(np.uint64, shape[0] * shape[1] * shape[2], self.layout.histograms).reshape(shape)
 
     @cached_property
     def stacks(self) -> NDArray[np.void]:
         """(MOST_STACKS,) `STACK`: a hash table."""
-        return self._array(STACK, collector_memory.MOST_STACKS, collector_memory.STACKS)
+        return self._array(STACK, collector_memory.MOST_STACKS, self.layout.stacks)
 
     @cached_property
     def bytes(self) -> NDArray[np.uint8]:
         """(bytes,) uint8, all of it."""
-        return np.frombuffer(self._memory, np.uint8)
+        return np.frombuffer(memoryview(self._memory).cast("B"), np.uint8)
 
     def clear(self) -> None:
         """Zero everything except the control structure and the slots, and give the memory back to the kernel."""
-        self._memory.madvise(mmap.MADV_REMOVE, collector_memory.NAMES, collector_memory.SLOTS - collector_memory.NAMES)
-        self._memory.madvise(
-            mmap.MADV_REMOVE, collector_memory.COUNTERS, collector_memory.SIZE - collector_memory.COUNTERS
-        )
+        layout = self.layout
+        self._forget(layout.names, layout.slots)
+        self._forget(layout.counters, layout.size)
+
+    def _forget(self, start: int, end: int) -> None:
+        program = ctypes.CDLL(None, use_errno=True)
+        if program.madvise(ctypes.c_void_p(self.address + start), ctypes.c_size_t(end - start), _REMOVE):
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))

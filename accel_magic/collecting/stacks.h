@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stacks of tasks: each distinct stack is stored once in the shared memory. */
-#ifndef ACCEL_MAGIC_ITT_STACKS_H
-#define ACCEL_MAGIC_ITT_STACKS_H
+#ifndef ACCEL_MAGIC_COLLECTING_STACKS_H
+#define ACCEL_MAGIC_COLLECTING_STACKS_H
 
 #include "area.h"
 
@@ -9,7 +9,14 @@
 struct place {
 	const void *caller;	/* return address in the code that called the collector */
 	unsigned python_frames; /* innermost Python frames that belong to the tool; 0 for tasks of libraries */
+	const void *function;	/* that has just been called, the innermost frame; NULL: the caller is */
 };
+
+/* Whether memory can be read: that of frames of Python, if a hit may be between any two instructions. */
+int can_read(uint64_t address, unsigned size);
+
+/* Leaves out frames in this range: the places to which calls return that are measured by patching (patching/entry.S). */
+void skip_frames(uint64_t start, uint64_t end);
 
 /* Loads what walking needs, so that the first task does not have to wait for it. */
 void prepare_stacks(void);

@@ -49,9 +49,10 @@ AM_INLINE u32 am_words(const struct am_stack *stack)
 	return stack->words;
 }
 
-/* The thread's own frames, which do not change while it is here. */
 AM_INLINE int am_read_user(void *to, u32 size, const void *from)
 {
+	if (!can_read((u64)from, size))
+		return -1;
 	memcpy(to, from, size);
 	return 0;
 }
@@ -92,6 +93,19 @@ static void fill(struct stack *at, uint32_t kind, const uint64_t *words, uint32_
 	__atomic_store_n(&at->words, count, __ATOMIC_RELEASE);
 }
 
+static uint64_t skipped_start, skipped_end;
+
+void skip_frames(uint64_t start, uint64_t end)
+{
+	skipped_start = start;
+	skipped_end = end;
+}
+
+static int is_skipped(uint64_t frame)
+{
+	return frame >= skipped_start && frame < skipped_end;
+}
+
 void prepare_stacks(void)
 {
 	void *found[1];
@@ -112,11 +126,15 @@ uint64_t user_stack(struct stack *table, uint32_t size, int pid, const struct pl
 		__atomic_fetch_add(not_walked, 1, __ATOMIC_RELAXED);
 	while (first < count && found[first] != place->caller)
 		first++;
-	for (; first < count && kept < MOST_FRAMES; first++)
-		words[kept++] = (uint64_t)found[first];
-	if (!kept)
+	if (place->function)
+		words[kept++] = (uint64_t)place->function;
+	if (first == count)
 		words[kept++] = (uint64_t)place->caller;
-	words[0]--; /* into the call, as for a stack whose innermost word is an instruction */
+	for (; first < count && kept < MOST_FRAMES; first++)
+		if (!is_skipped((uint64_t)found[first]))
+			words[kept++] = (uint64_t)found[first];
+	if (!place->function && kept)
+		words[0]--; /* into the call, as for a stack whose innermost word is an instruction */
 	key = key_of(kind, words, kept);
 	if ((at = place_of(table, size, key, &is_new)) && is_new)
 		fill(at, kind, words, kept);

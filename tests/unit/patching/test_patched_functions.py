@@ -1,0 +1,308 @@
+"""Patched functions keep their behaviour, and their hits are those that the programs count."""
+
+import pytest
+
+pytestmark = pytest.mark.component
+
+FUNCTIONS = (
+    "by_lea", "by_memory", "by_push", "by_nops", "by_global", "by_branch", "by_call", "begins_with_call"
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "mode"),
+    [("uprobe", "count"), ("uprobe", "events"), ("latency:uprobe", "count"), ("latency:uprobe", "events")],
+)
+def test_calls_of_8_threads_are_counted_exactly(run, kind, mode):
+    counted = run(f"""
+found = {{}}
+for name in {FUNCTIONS}:
+    with patched(({kind!r}, name), mode={mode!r}) as t:
+        called = threads(name, 8, 30000)
+    r = t.result
+    measured = int(r.latency["count"].sum()) if len(r.latency) else called
+    found[name] = [called, hits(t)[name], measured, r.recorded + r.lost if {mode!r} == "events" else called,
+                   r.probes["way"].tolist()]
+answer(found)
+""")
+
+    assert counted == {name: [240_000] * 4 + [["patched"]] for name in FUNCTIONS}
+
+
+def test_a_function_that_is_shorter_than_a_jump_is_counted(run):
+    assert run("""
+with patched(("uprobe", "tiny")) as t:
+    for _ in range(100):
+        WORK.tiny()
+answer(hits(t))
+""") == {"tiny": 100}
+
+
+def test_registers_flags_and_vectors_are_those_of_the_caller_and_of_the_function(run):
+    assert (
+        run("""
+import random
+different = []
+for kind in ("uprobe", "latency:uprobe", "uretprobe"):
+    for trial in range(50):
+        before = bytearray(random.randbytes(112 + 16 * 32))
+        plain, traced = bytearray(len(before)), bytearray(len(before))
+        arguments = [address("keeps_registers"), (ctypes.c_char * len(before)).from_buffer(before)]
+        WORK.call_with.argtypes = [ctypes.c_void_p] * 3
+        WORK.call_with(arguments[0], arguments[1], (ctypes.c_char * len(before)).from_buffer(plain))
+        with patched((kind, "keeps_registers")) as t:
+            WORK.call_with(arguments[0], arguments[1], (ctypes.c_char * len(before)).from_buffer(traced))
+        if traced != plain or sum(hits(t).values()) != 1:
+            different.append([kind, trial])
+answer(different)
+""")
+        == []
+    )
+
+
+def test_arguments_in_registers_and_on_the_stack_and_results_of_any_kind(run):
+    assert run("""
+with patched(("latency:uprobe", "many"), args="a=arg0:u64,f=arg5:u64,g=arg6:u64") as t:
+    value = WORK.call_many()
+event = t.result.events.iloc[0]
+answer([value, int(event.a), int(event.f), int(event.g)])
+""") == [36.75, 1, 6, 7]
+
+
+def test_exceptions_pass_through_measured_calls(run):
+    told = run("""
+with patched(("latency:uprobe", "throws"), ("latency:uprobe", "rethrows"), ("latency:uprobe", "catches"),
+             ("latency:uprobe", "returns"), library=THROWS_PATH) as t:
+    right = THROWS.throw_often(2000, 4)
+answer([right, hits(t), t.result.latency["unfinished"].droplevel("probe").to_dict()])
+""")
+
+    frames = sum(at % 6 + 1 for at in range(2000)) * 4
+    assert told == [
+        8000,
+        {"throws": frames, "rethrows": 8000, "catches": 8000, "returns": 8000},
+        {"throws": frames, "rethrows": 8000, "catches": 0, "returns": 0},
+    ]
+
+
+def test_longjmp_cancellation_and_exit_of_a_thread_leave_calls_unfinished(run):
+    assert run("""
+with patched(("latency:uprobe", "jumps"), ("latency:uprobe", "waits"), ("latency:uprobe", "leaves")) as t:
+    done = [WORK.jump_often(1000), WORK.cancel_and_exit()]
+r = t.result
+answer([done, hits(t), int(r.latency["count"].sum()), r.latency["unfinished"].droplevel("probe").to_dict()])
+""") == [
+        [1000, 2],
+        {"jumps": 4000, "waits": 1, "leaves": 1},
+        0,
+        {"jumps": 4000, "waits": 1, "leaves": 1},
+    ]
+
+
+def test_coroutines_return_in_another_order_than_they_were_called(run):
+    assert run("""
+with patched(("latency:uprobe", "yields")) as t:
+    value = WORK.coroutines(50)
+answer([value, hits(t), int(t.result.latency["count"].sum())])
+""") == [50 * sum(range(1, 21)), {"yields": 1000}, 1000]
+
+
+def test_recursion_beyond_what_can_be_measured_is_counted_and_reported(run):
+    assert run("""
+with patched(("latency:uprobe", "recurses")) as t:
+    depth = WORK.recurses(500)
+r = t.result
+answer([depth, hits(t), int(r.latency["count"].sum()), int(r.recording.unpaired.sum())])
+""") == [500, {"recurses": 501}, 127, 374]
+
+
+def test_hits_of_signal_handlers_are_counted(run):
+    handled, told, in_handler = run("""
+with patched(("latency:uprobe", "by_memory"), ("latency:uprobe", "in_handler")) as t:
+    handled = WORK.with_timer(address("by_memory"), 2000000)
+answer([handled, hits(t)["by_memory"], hits(t)["in_handler"]])
+""")
+
+    assert handled > 20
+    assert (told, in_handler) == (2_000_000, handled)
+
+
+def test_forked_children_count_and_programs_do_not_inherit_anything(run):
+    assert run("""
+with patched(("latency:uprobe", "by_lea")) as t:
+    for child in range(3):
+        pid = os.fork()
+        if not pid:
+            for at in range(100 + child):
+                WORK.by_lea(at, 1)
+            os._exit(0)
+        assert os.waitpid(pid, 0)[1] == 0
+    WORK.by_lea(1, 2)
+    assert subprocess.run(["/bin/true"]).returncode == 0
+r = t.result
+notes = [note for note in r.recording.notes if "true" in note]
+answer([hits(t), int(r.latency["count"].sum()), sorted(r.events.groupby("pid").size()), len(notes)])
+""") == [{"by_lea": 304}, 304, [1, 100, 101, 102], 1]
+
+
+def test_a_forked_child_that_outlives_the_trace_counts_in_no_later_one(run):
+    assert run("""
+begun, ended = os.pipe()
+with patched(("uprobe", "by_lea")) as t:
+    pid = os.fork()
+    if not pid:
+        os.read(begun, 1)
+        for at in range(1000):
+            WORK.by_lea(at, 1)
+        os._exit(0)
+with patched(("uprobe", "by_memory")) as other:
+    os.write(ended, b"x")
+    os.waitpid(pid, 0)
+    WORK.by_memory(1, 2)
+answer([hits(t), hits(other)])
+""") == [{"by_lea": 0}, {"by_memory": 1}]
+
+
+def test_filters_and_columns_are_those_of_breakpoints(run):
+    told = run("""
+text = ctypes.create_string_buffer(b"a text that is longer than sixty-four characters, and therefore cut at some place")
+values = (ctypes.c_int32 * 2)(3, -7)
+WORK.reads.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+def calls():
+    for at in range(50):
+        WORK.by_lea(at, 3)
+    WORK.reads(text, values)
+    WORK.reads(None, values)
+found = []
+text_of_filter = "arg0 > 20 and retval % 2 == 0 and not arg0 in (25, 27)"
+with patched(("latency:uprobe", "by_lea"), filter=text_of_filter, args="n=arg0:u8") as t:
+    calls()
+found.append([hits(t), t.result.events["n"].tolist(), t.result.events["retval"].astype(int).tolist()])
+with patched(("uprobe", "reads"), args="t=arg0:str,second=arg1[4]:s32") as t:
+    calls()
+found.append([t.result.events["t"].tolist(), t.result.events["second"].astype(int).tolist()])
+with patched(("uretprobe", "reads"), filter="retval < 0") as t:
+    calls()
+found.append(t.result.events["retval"].astype(int).tolist())
+answer(found)
+""")
+
+    even = [at for at in range(21, 50) if (at + 3) % 2 == 0 and at not in (25, 27)]
+    assert told == [
+        [{"by_lea": len(even)}, even, [at + 3 for at in even]],
+        [["a text that is longer than sixty-four characters, and therefore", ""], [-7, -7]],
+        [-7, -1],
+    ]
+
+
+def test_stacks_lead_from_the_function_to_the_python_code(run):
+    entered, returned = run("""
+def user_code():
+    for _ in range(10):
+        WORK.by_call(1, 2)
+found = []
+for kind in ("uprobe", "latency:uprobe"):
+    with patched((kind, "by_memory"), stacks="user,python") as t:
+        user_code()
+    (stack,) = t.result.profile().stacks.itertuples()
+    found.append([[frame.name for frame in stack.frames], int(stack.hits)])
+answer(found)
+""")
+
+    assert (entered[1], returned[1]) == (10, 10)
+    assert entered[0][-2:] == ["by_call", "by_memory"]
+    assert {"user_code", "ffi_call"} < set(entered[0])
+    assert returned[0] == entered[0]
+
+
+def test_nothing_is_patched_before_after_and_on_failure(run):
+    assert run("""
+def code():
+    start = address("by_lea")
+    return ctypes.string_at(start & ~4095, 4096)
+def mapped():
+    return [line for line in open("/proc/self/maps") if " r-xp" in line and WORK_PATH in line]
+plain = code()
+seen = []
+with patched(("uprobe", "by_lea")) as t:
+    seen.append(code() == plain)
+seen.append(code() == plain)
+try:
+    with patched(("uprobe", "by_lea")):
+        raise KeyboardInterrupt
+except KeyboardInterrupt:
+    pass
+seen.append(code() == plain)
+seen.append(not any("rwx" in line for line in open("/proc/self/maps")))
+answer(seen)
+""") == [False, True, True, True]
+
+
+def test_patched_and_put_back_a_thousand_times_under_calling_threads(run):
+    rounds, wrong, traps = run("""
+from accel_magic.patching import patched_functions
+os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0)) if False else None
+WORK.begin_threads(address("by_push"), 4, 0)
+hit = 0
+for at in range(300):
+    with patched(("uprobe" if at % 2 else "latency:uprobe", "by_push"), mode="count") as t:
+        pass
+    hit += hits(t)["by_push"]
+called = WORK.end_threads(4)
+answer([hit > 0, called < 0, int(patched_functions.memory_of_this_process().area.control["traps"])])
+""")
+
+    assert (rounds, wrong) == (True, False)
+    assert traps >= 0
+
+
+def test_a_process_that_copies_stacks_has_no_measured_calls(run):
+    told = run("""
+import types
+sys.modules["greenlet"] = types.ModuleType("greenlet")
+with patched(("uprobe", "by_lea")) as t:
+    WORK.by_lea(1, 2)
+try:
+    patched(("latency:uprobe", "by_lea")).__enter__()
+except accel_magic.AccelMagicError as error:
+    told = str(error)
+answer([hits(t), told])
+""")
+
+    assert told[0] == {"by_lea": 1}
+    assert "greenlet copies stacks" in told[1]
+
+
+def test_a_foreign_handler_of_traps_and_a_thread_without_them_are_respected(run):
+    told = run("""
+found = []
+signal.signal(signal.SIGTRAP, lambda *_: None)
+try:
+    patched(("uprobe", "by_lea")).__enter__()
+except accel_magic.AccelMagicError as error:
+    found.append(str(error))
+signal.signal(signal.SIGTRAP, signal.SIG_DFL)
+go = threading.Event()
+def busy():
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTRAP])
+    while not go.is_set():
+        pass
+thread = threading.Thread(target=busy)
+thread.start()
+time.sleep(0.05)
+try:
+    with patched(("uprobe", "by_lea")) as t:
+        pass
+except accel_magic.AccelMagicError as error:
+    found.append(str(error))
+go.set()
+thread.join()
+with patched(("uprobe", "by_lea")) as t:
+    WORK.by_lea(1, 2)
+found.append(hits(t))
+answer(found)
+""")
+
+    assert "the process has a handler of SIGTRAP" in told[0]
+    assert "runs with SIGTRAP blocked" in told[1] or len(told) == 2
+    assert told[-1] == {"by_lea": 1}
