@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 #include <stdint.h>
+#include <sys/mman.h>
 
 #define AREA_MAGIC 0x3174746963636101ull
 #define AREA_VERSION 6
@@ -26,9 +27,6 @@ enum {
 	MOST_FILES = 64,
 	PATH_TEXT = 252,
 };
-
-/* Where it is mapped: landing pads of patched functions are at given distances from libraries (patching/patch.c). */
-#define FAR_FROM_LIBRARIES ((void *)0x100000000000)
 
 #define COUNTS_FAULTS (1u << 31)
 
@@ -160,5 +158,21 @@ struct record {
 	int64_t duration;
 	uint64_t user_stack, python_stack; /* keys; in records of traces with stacks */
 };
+
+/* Maps it far from libraries: landing pads of patched functions are at given distances from them (patching/patch.c). */
+static inline void *map_area(int file, size_t size)
+{
+	const int access = PROT_READ | PROT_WRITE, flags = MAP_SHARED | MAP_NORESERVE, exactly = 0x100000;
+
+	for (uintptr_t place = 1ull << 44; place < 1ull << 45; place += 1ull << 36) {
+		void *found = mmap((void *)place, size, access, flags | exactly /* MAP_FIXED_NOREPLACE */, file, 0);
+
+		if (found == (void *)place)
+			return found;
+		if (found != MAP_FAILED) /* a kernel that does not know the flag */
+			munmap(found, size);
+	}
+	return mmap(NULL, size, access, flags, file, 0);
+}
 
 #endif

@@ -108,7 +108,7 @@ COUNTERS: Final = np.dtype(
 
 
 _places = itertools.count(0x200000000000, 1 << 36)
-"""Addresses far from libraries, where patching needs places (`FAR_FROM_LIBRARIES` in area.h)."""
+"""Addresses far from libraries, where patching needs places (`map_area` in area.h)."""
 
 
 def _mapped(fd: int, size: int) -> ctypes.Array[ctypes.c_char]:

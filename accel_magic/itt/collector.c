@@ -830,8 +830,7 @@ static int use(char *text)
 	fd = open_area(text);
 	if (fd >= 0 && !fstat(fd, &status) && S_ISREG(status.st_mode) &&
 	    status.st_size >= (off_t)sizeof *control)
-		found = mmap(FAR_FROM_LIBRARIES, (size_t)status.st_size, PROT_READ | PROT_WRITE,
-			     MAP_SHARED | MAP_NORESERVE, fd, 0);
+		found = map_area(fd, (size_t)status.st_size);
 	if (fd >= 0)
 		close(fd);
 	if (found == MAP_FAILED)

@@ -99,13 +99,18 @@ accel_magic_thunks:
 	.cfi_endproc
 	.size accel_magic_thunks,.-accel_magic_thunks
 
-/* The number of the call is where its return address was; that is put back, so that unwinders see a plain frame. */
-	.text
-	.p2align 6
+/*
+ * The number of the call is where its return address was; that is put back, so that unwinders see a plain frame. Until then,
+ * its address is table + 16 * number, table = page + *page.
+ */
+	.balign 4096
+return_page:
+	.quad accel_magic_returns - return_page
+	.balign 64
 	.type accel_magic_return,@function
 accel_magic_return:
 	.cfi_startproc
-	.cfi_undefined rip
+	.cfi_escape 0x10, 16, 16, 0x38, 0x1c, 0x06, 0x34, 0x24, 0x80, 0, 0x0a, 0xff, 0x0f, 0x20, 0x1a, 0x12, 0x06, 0x22, 0x22
 	push %rax
 	.cfi_adjust_cfa_offset 8
 	push %rcx

@@ -57,6 +57,7 @@ struct thread {
 	int shares_histograms;
 	uint32_t index, top; /* `top`: all calls from this one on are free */
 	uint32_t walking;    /* the hits are its own: it walks a stack */
+	uintptr_t working;   /* a place on the stack of the hit that made it busy */
 	uint32_t sweeps;     /* calls to leave out before the table is swept again */
 	uintptr_t stack_start, stack_end; /* of the thread's own stack; both 1: not known */
 	char text[1024];	      /* of /proc/self/maps: stacks of coroutines are small */
@@ -675,6 +676,15 @@ static inline int fill_record(const struct point *point, struct hit *hit, uint64
 	return 1;
 }
 
+/*
+ * Whether a thread is busy with a hit no more, because a signal's handler that interrupted it has left by longjmp or an
+ * exception: then this hit is not below it on the stack.
+ */
+static RARE int was_left(struct thread *thread, uintptr_t place)
+{
+	return place >= thread->working && on_own_stack(thread, place) && on_own_stack(thread, thread->working);
+}
+
 /* A hit of a signal's handler that interrupted a hit: counted, but neither measured nor recorded. */
 static RARE void interrupting(struct thread *thread, const struct point *point, struct hit *hit)
 {
@@ -755,11 +765,12 @@ __attribute__((used)) HIDDEN void accel_magic_entered(const struct point *point,
 	hit.counters = &thread->counters[point->index];
 	hit.saved = saved;
 	hit.place = (struct place){(void *)registers[10], 0, (void *)point->function};
-	if (!LIKELY(!slot->busy)) {
+	if (!LIKELY(!slot->busy) && (thread->walking || !was_left(thread, (uintptr_t)registers))) {
 		interrupting(thread, point, &hit);
 		return;
 	}
 	slot->busy = 1;
+	thread->working = (uintptr_t)registers;
 	SIGNAL_FENCE();
 	if (LIKELY(control->enabled)) {
 		if (!LIKELY(slot->generation == control->generation))
@@ -825,11 +836,12 @@ __attribute__((used)) HIDDEN void accel_magic_returned(uint64_t index, uint64_t 
 	if (!LIKELY(thread) && !(thread = join()))
 		goto out;
 	slot = thread->slot;
-	if (!LIKELY(!slot->busy)) {
+	if (!LIKELY(!slot->busy) && (thread->walking || !was_left(thread, (uintptr_t)registers))) {
 		increment(&thread->counters[call->point->index].unpaired);
 		goto out;
 	}
 	slot->busy = 1;
+	thread->working = (uintptr_t)registers;
 	SIGNAL_FENCE();
 	if (LIKELY(control->enabled)) {
 		if (!LIKELY(slot->generation == control->generation))
@@ -1026,7 +1038,7 @@ HIDDEN int accel_magic_counters_offset(void)
 /* Uses the memory with this descriptor. Returns 0, or an errno. */
 EXPORT int accel_magic_patching_use(int file, size_t size)
 {
-	unsigned char *mapped = mmap(FAR_FROM_LIBRARIES, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
+	unsigned char *mapped = map_area(file, size);
 
 	if (mapped == MAP_FAILED)
 		return errno;

@@ -23,6 +23,7 @@ from accel_magic.kernel.symbols import mappings
 from accel_magic.patching import library
 from accel_magic.patching.decode import JUMP_BYTES
 from accel_magic.patching.recipes import CodeFile, NotPatchableError
+from accel_magic.patching.stack_copying import ImportWatch
 from accel_magic.patching.started_programs import StartedPrograms
 
 if TYPE_CHECKING:
@@ -231,6 +232,7 @@ class PatchedTrace:
         self._memory = memory_of_this_process()
         self._owner = 0
         self._started: StartedPrograms | None = None
+        self._imports: ImportWatch | None = None
         self._files: list[int] = []
         self.numbers = np.array([self._memory.number(point.function) for point in points], np.uint32)
 
@@ -332,7 +334,11 @@ class PatchedTrace:
                 code="patching.refused",
             )
         self._note_replaced([code for _, code in codes])
-        return np.flatnonzero(results[: len(functions)] != library.PATCHED).tolist()
+        done = results[: len(functions)] == library.PATCHED
+        self.points = [point for point, patched in zip(self.points, done.tolist(), strict=True) if patched]
+        self.numbers = self.numbers[done]
+        self._set_points()  # their numbers in records
+        return np.flatnonzero(~done).tolist()
 
     def _note_replaced(self, codes: Iterable[Code]) -> None:
         """Have symbols of the replaced pages found in their files."""
@@ -353,13 +359,19 @@ class PatchedTrace:
     def go(self) -> None:
         """Start counting."""
         self._started = StartedPrograms()
+        self._imports = ImportWatch(self._leave_returns)
         self._memory.area.control["enabled"] = 1
+
+    def _leave_returns(self) -> None:
+        """Intercept no more returns: their places on the stack are about to be copied."""
+        self._memory.area.control["copies_stacks"] = 1
 
     def halt(self) -> tuple[str, ...]:
         """Stop counting; returns notes for the user. Can be called repeatedly."""
         self._memory.area.control["enabled"] = 0
-        if self._started is not None:
+        if self._started is not None and self._imports is not None:
             self._started.stop()
+            self._imports.stop()
         writing = self._memory.library.accel_magic_patching_settle()
         return () if not writing else (f"{writing} threads were stopped within a probe: their last hit is lost",)
 
@@ -385,6 +397,10 @@ class PatchedTrace:
         if threads := int(control["slotless"]):
             found.append(
                 f"hits of {threads} threads were not counted: more than {collector_memory.MOST_SLOTS} ran them"
+            )
+        if control["copies_stacks"]:
+            found.append(
+                "calls were measured until a library that copies stacks was imported, and only counted after that"
             )
         return (*found, *(self._started.notes() if self._started is not None else ()))
 

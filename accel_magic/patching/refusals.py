@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from accel_magic.patching import stack_copying
 from accel_magic.probes import return_probes
 
 if TYPE_CHECKING:
@@ -89,8 +90,8 @@ def of_process(library: ctypes.CDLL) -> str:
 
 def of_returns() -> str:
     """Why no returns are intercepted in this process; '' if they can be."""
-    if "greenlet" in sys.modules:
-        return "greenlet copies stacks"
+    if copying := next((name for name in stack_copying.NAMES if name in sys.modules), ""):
+        return f"{copying} copies stacks"
     if _has_shadow_stack():
         return "the process has a shadow stack"
     unwinder = _exception_unwinder()

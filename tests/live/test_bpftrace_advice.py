@@ -159,7 +159,7 @@ def test_a_system_calls_path_is_read_in_the_c_library(tmp_path, python):
     path = tmp_path / "read_me.txt"
     path.write_text("x")
 
-    with accel_magic.trace(*line.probes, **line.given) as trace:
+    with accel_magic.trace(*line.probes, **line.given, uprobes="kernel") as trace:  # also in the program
         python("import sys; open(sys.argv[1]).close()", path)
 
     assert (trace.result.events["filename"].astype(str) == str(path)[:63]).sum() == 1

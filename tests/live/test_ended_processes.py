@@ -44,7 +44,7 @@ def test_native_frames_of_a_command_that_ends_at_once_have_names(short, tmp_path
 
 def test_native_frames_of_children_that_end_at_once_have_names(short):
     libc = ctypes.CDLL(None)
-    with accel_magic.trace("uprobe:libc:malloc", filter="arg0 == 123457", stacks="user") as trace:
+    with accel_magic.trace("uprobe:libc:malloc", filter="arg0 == 123457", stacks="user", uprobes="kernel") as trace:
         for _ in range(20):
             subprocess.run([short], check=True)
         child = os.fork()

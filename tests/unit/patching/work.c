@@ -1,5 +1,6 @@
 /* Functions with different first instructions, called by threads that count their calls. */
 #define _GNU_SOURCE
+#include <execinfo.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -321,6 +322,109 @@ long with_timer(long (*function)(long, long), long calls)
 	setitimer(ITIMER_PROF, &off, NULL);
 	sigaction(SIGPROF, &before, NULL);
 	return handled;
+}
+
+static jmp_buf outside;
+
+static void leave_handler(int number)
+{
+	in_handler(number, 0);
+	longjmp(outside, 1);
+}
+
+/* Handlers leave by longjmp, wherever they have interrupted: also probes. Returns the calls that returned. */
+long left_by_handlers(long (*function)(long, long), long times)
+{
+	struct sigaction action = {.sa_handler = leave_handler, .sa_flags = SA_NODEFER}, before;
+	struct itimerval timer = {{0, 0}, {0, 20}};
+	volatile long done = 0, round = 0;
+
+	sigaction(SIGPROF, &action, &before);
+	while (round < times) {
+		round++;
+		if (setjmp(outside))
+			continue;
+		setitimer(ITIMER_PROF, &timer, NULL);
+		for (volatile long at = 0; at < 1000000000; at++)
+			done += function(at, 1) != 0;
+	}
+	sigaction(SIGPROF, &before, NULL);
+	return done;
+}
+
+/* Begins with an instruction that is so slow that interrupts arrive behind it. */
+__asm__(".globl by_slow\n"
+	".type by_slow,@function\n"
+	".p2align 4\n"
+	"by_slow:\n"
+	".cfi_startproc\n"
+	"	push %rbx\n"
+	".cfi_adjust_cfa_offset 8\n"
+	"	cpuid\n"
+	"	nop\n"
+	"	nop\n"
+	"	lea (%rdi,%rsi),%rax\n"
+	"	pop %rbx\n"
+	".cfi_adjust_cfa_offset -8\n"
+	"	ret\n"
+	".cfi_endproc\n"
+	".size by_slow,.-by_slow\n");
+extern long by_slow(long a, long b);
+
+/* Unwinds at each instruction of a call, by the trap flag. */
+
+static unsigned long stepped_start, stepped_end;
+static long steps, unwound;
+static void *called_from;
+
+static void on_step(int number, siginfo_t *info, void *context)
+{
+	unsigned long at = (unsigned long)((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
+	void *found[64];
+	int count;
+
+	(void)number, (void)info;
+	if (at < stepped_start || at >= stepped_end)
+		return;
+	steps++;
+	count = backtrace(found, 64);
+	for (int frame = 0; frame < count; frame++)
+		if (found[frame] == called_from) {
+			unwound++;
+			return;
+		}
+}
+
+CALLED __attribute__((optimize("no-omit-frame-pointer"))) long stepped(long (*function)(long, long))
+{
+	long result;
+
+	called_from = __builtin_return_address(0);
+	__asm__ volatile("sub $128,%%rsp\n pushf\n orl $0x100,(%%rsp)\n popf\n call *%[function]\n pushf\n andl $~0x100,(%%rsp)\n"
+			 "popf\n add $128,%%rsp\n"
+			 : "=a"(result)
+			 : "D"(5l), "S"(1l), [function] "r"(function)
+			 : "rcx", "rdx", "r8", "r9", "r10", "r11", "memory", "cc");
+	return result;
+}
+
+/* Steps through a call; counts steps in a range of addresses, and those from which the caller was found. */
+long step(long (*function)(long, long), unsigned long start, unsigned long end, long *in_range, long *found)
+{
+	struct sigaction action = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO}, before;
+	void *warm[1];
+	long result;
+
+	backtrace(warm, 1);
+	stepped_start = start;
+	stepped_end = end;
+	steps = unwound = 0;
+	sigaction(SIGTRAP, &action, &before);
+	result = stepped(function);
+	sigaction(SIGTRAP, &before, NULL);
+	*in_range = steps;
+	*found = unwound;
+	return result;
 }
 
 /* Memory that functions are given */
