@@ -111,14 +111,17 @@ def _with_ways(plan: Plan, ways: Mapping[int, Way]) -> Plan:
     return plan.with_points(replace(point, id=number) for number, point in enumerate(points))
 
 
+def unavailable() -> str:
+    """Why no function of this process can be patched now; '' if some can be."""
+    try:
+        return refusals.of_process(library.loaded()) or patched_functions.in_use()
+    except (MachineError, OSError) as error:
+        return str(getattr(error, "what", error))
+
+
 def _refused(plan: Plan, candidates: Iterable[ProbePoint]) -> dict[int, str]:
     """Why points are not patched, by their ids."""
-    try:
-        loaded = library.loaded()
-        why = refusals.of_process(loaded) or patched_functions.in_use()
-    except (MachineError, OSError) as error:
-        why = str(getattr(error, "what", error))
-    if why:
+    if why := unavailable():
         return {point.id: why for point in candidates}
     about_returns = refusals.of_returns()
     maps = patched_functions.own_code()

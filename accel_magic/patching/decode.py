@@ -274,7 +274,7 @@ def displaced(code: bytes) -> list[Instruction]:
         size += len(found[-1].data)
         if found[-1].flow in _FINAL:
             break
-    if size < JUMP_BYTES and not code[size:JUMP_BYTES].startswith(_PADDING):
+    if size < JUMP_BYTES and not code[size:].startswith(_PADDING):
         raise UnmovableError("it is shorter than a jump")
     return found
 

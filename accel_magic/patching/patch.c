@@ -4,9 +4,9 @@
  * instructions; and puts the original pages back.
  *
  * Threads may run the function meanwhile. Pages of code are never written to: a copy with the jumps replaces them at once
- * (mremap). A thread that was between two displaced instructions finds the byte 0xCC there, because the distance of each jump
- * is chosen such that it has that byte wherever an instruction began: it traps, and continues in the stub's copy of that
- * instruction. The jumps lead to landing pads, at addresses with such distances, and these to the stubs.
+ * (mremap). A thread that was between two displaced instructions finds a breakpoint or no instruction there, because the distance
+ * of each jump is chosen such that it has such a byte wherever an instruction began: a signal's handler lets it continue in the
+ * stub's copy of that instruction. The jumps lead to landing pads, at addresses with such distances, and these to the stubs.
  *
  * Stubs and pads stay for as long as the process, because a thread may be in one at any time; a function has one of each.
  */
@@ -38,10 +38,10 @@ enum {
 	STUB_BYTES = 192, /* most of a stub, both its parts */
 	ARENA_BYTES = 1 << 16,
 	HIGHEST_USER = 47, /* bits of an address */
+	MOST_WINDOWS = 1 << 14,
 };
 
 #define NEAR (1900ull << 20)
-#define TRAP 0xCC
 
 /* A function that was prepared once. */
 struct function {
@@ -62,6 +62,7 @@ struct write {
 
 struct inside {
 	uint64_t at, moved;
+	uint32_t function;
 };
 
 struct insides {
@@ -91,7 +92,7 @@ struct arena {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct function *functions;
 static struct insides *insides; /* read by the handler of traps */
-static struct sigaction previous;
+static struct sigaction previous[2]; /* of SIGTRAP and SIGILL */
 static struct mapping *mappings;
 static size_t mapping_count;
 static struct pad_page *pad_pages;
@@ -111,7 +112,8 @@ static const struct patched_library *libraries;
 static void on_trap(int signal, siginfo_t *info, void *context)
 {
 	greg_t *rip = &((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
-	uint64_t at = (uint64_t)*rip - 1;
+	uint64_t at = (uint64_t)*rip - (signal == SIGTRAP); /* behind a breakpoint, else at the instruction */
+	const struct sigaction *other = &previous[signal != SIGTRAP];
 	const struct insides *known = __atomic_load_n(&insides, __ATOMIC_ACQUIRE);
 	size_t low = 0, high = known ? known->count : 0;
 
@@ -126,13 +128,13 @@ static void on_trap(int signal, siginfo_t *info, void *context)
 	if (known && low < known->count && known->list[low].at == at) {
 		*rip = (greg_t)known->list[low].moved;
 		__atomic_fetch_add(&accel_magic_control->traps, 1, __ATOMIC_RELAXED);
-	} else if (previous.sa_flags & SA_SIGINFO) {
-		previous.sa_sigaction(signal, info, context);
-	} else if (previous.sa_handler == SIG_DFL || previous.sa_handler == SIG_IGN) {
-		sigaction(SIGTRAP, &previous, NULL); /* of a breakpoint that is not ours: as without us */
+	} else if (other->sa_flags & SA_SIGINFO) {
+		other->sa_sigaction(signal, info, context);
+	} else if (other->sa_handler == SIG_DFL || other->sa_handler == SIG_IGN) {
+		sigaction(signal, other, NULL); /* it is not ours: as without us */
 		*rip = (greg_t)at;
 	} else {
-		previous.sa_handler(signal);
+		other->sa_handler(signal);
 	}
 }
 
@@ -153,10 +155,12 @@ static int handle_traps(void)
 	struct sigaction action = {.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK | SA_NODEFER}, old;
 
 	action.sa_sigaction = on_trap;
-	if (sigaction(SIGTRAP, &action, &old))
-		return -1;
-	if (!(old.sa_flags & SA_SIGINFO && old.sa_sigaction == on_trap))
-		previous = old;
+	for (int at = 0; at < 2; at++) {
+		if (sigaction(at ? SIGILL : SIGTRAP, &action, &old))
+			return -1;
+		if (!(old.sa_flags & SA_SIGINFO && old.sa_sigaction == on_trap))
+			previous[at] = old;
+	}
 	return 0;
 }
 
@@ -364,6 +368,23 @@ static int commit(void)
 
 /* Landing pads */
 
+/*
+ * Bytes that stop a thread wherever an instruction began: a breakpoint, and opcodes that do not exist in 64-bit code. As the
+ * highest byte of a distance, they are places below and above the function; the nearest ones first.
+ */
+static const uint8_t stops[] = {0xcc, 0x06, 0x07, 0x0e, 0x16, 0x17, 0x1e, 0x1f, 0xea, 0x27, 0x2f, 0xd6,
+				0xd4, 0xce, 0x37, 0x3f, 0x60, 0x61, 0x9a};
+static const uint8_t tops[] = {0xff, 0xfe, 0x00, 0x01, 0xfd, 0xfc, 0x02, 0xfb, 0xfa, 0xf9, 0xf8, 0xf0, 0xe8,
+			       0xe0, 0xd8, 0xd0, 0xc8, 0xc0, 0x08, 0x10};
+
+static int is_stop(uint8_t byte)
+{
+	for (size_t at = 0; at < sizeof stops; at++)
+		if (stops[at] == byte)
+			return 1;
+	return 0;
+}
+
 static int64_t distance_with(const uint8_t bytes[4])
 {
 	int32_t value;
@@ -386,8 +407,8 @@ static void use(struct pad_page *page, uint32_t at)
 		page->used[bit / 64] |= 1ull << (bit % 64);
 }
 
-/* A pad in a page for a jump that ends at `from`; `fixed` has the bytes of the distance that are given. Returns 0: none. */
-static uint64_t pad_in(struct pad_page *page, uint64_t from, const int fixed[4])
+/* A pad in a page for a jump that ends at `from`, whose distance has bytes that stop where `inner` says. Returns 0: none. */
+static uint64_t pad_in(struct pad_page *page, uint64_t from, const int inner[4])
 {
 	for (uint32_t at = 0; at + JUMP <= PAGE;) {
 		int64_t far = (int64_t)(page->page + at - from);
@@ -397,17 +418,13 @@ static uint64_t pad_in(struct pad_page *page, uint64_t from, const int fixed[4])
 		if (far != value)
 			return 0;
 		memcpy(bytes, &value, sizeof bytes);
-		if ((fixed[3] >= 0 && bytes[3] != fixed[3]) || (fixed[2] >= 0 && bytes[2] != fixed[2])) {
-			at += 256 - bytes[0]; /* the next value of the second byte */
-		} else if (fixed[1] >= 0 && bytes[1] != fixed[1]) {
-			at += 256 - bytes[0];
-		} else if (fixed[0] >= 0 && bytes[0] != fixed[0]) {
-			at += (uint8_t)(fixed[0] - bytes[0]);
-		} else if (is_unused(page, at)) {
+		if ((inner[3] && !is_stop(bytes[3])) || (inner[2] && !is_stop(bytes[2])) || (inner[1] && !is_stop(bytes[1]))) {
+			at += 256u - bytes[0]; /* to the next value of the second byte */
+		} else if ((inner[0] && !is_stop(bytes[0])) || !is_unused(page, at)) {
+			at++;
+		} else {
 			use(page, at);
 			return page->page + at;
-		} else {
-			at += fixed[0] >= 0 ? 256 : JUMP;
 		}
 	}
 	return 0;
@@ -415,7 +432,7 @@ static uint64_t pad_in(struct pad_page *page, uint64_t from, const int fixed[4])
 
 static struct pad_page *add_pad_page(uint64_t page)
 {
-	if (!is_free(page, page + PAGE) || reserve(page, PAGE))
+	if (reserve(page, PAGE))
 		return NULL;
 	pad_pages = realloc(pad_pages, (pad_page_count + 1) * sizeof *pad_pages);
 	if (!pad_pages)
@@ -425,53 +442,40 @@ static struct pad_page *add_pad_page(uint64_t page)
 	return &pad_pages[pad_page_count++];
 }
 
-/* A pad in a new page, with the upper bytes of the distance that are tried in turn. */
-static uint64_t pad_in_new_page(uint64_t from, const int fixed[4])
+/* A pad in a new page of the 64 KiB with the same two upper bytes. */
+static uint64_t pad_in_window(uint64_t from, uint64_t window, const int inner[4])
 {
-	static const uint8_t tops[] = {0xff, 0xfe, 0x00, 0x01, 0xfd, 0xfc, 0x02, 0xfb, 0xfa, 0xf9, 0xf8, 0xf0, 0xe8,
-				       0xe0, 0xd8, 0xd0, 0xc8, 0xc0, 0x08, 0x10};
-	size_t top_count = fixed[3] >= 0 ? 1 : sizeof tops;
-	int tries = 4096;
+	if (is_covered(PAGE_OF(window), window + (1 << 16)))
+		return 0;
+	for (uint64_t page = PAGE_OF(window); page < window + (1 << 16); page += PAGE) {
+		struct pad_page trial = {.page = page}, *made;
 
-	for (size_t top = 0; top < top_count; top++)
-		for (int third = 0; third < (fixed[2] >= 0 ? 1 : 256); third++) {
-			uint8_t bytes[4] = {0, 0, (uint8_t)(fixed[2] >= 0 ? fixed[2] : 0x80 + third),
-					    (uint8_t)(fixed[3] >= 0 ? fixed[3] : tops[top])};
-			uint64_t window = from + (uint64_t)distance_with(bytes);
-
-			if (is_covered(PAGE_OF(window), window + (1 << 16)))
-				continue;
-			for (uint64_t page = PAGE_OF(window); page < window + (1 << 16); page += PAGE) {
-				struct pad_page *made;
-				uint64_t pad;
-
-				if (!is_free(page, page + PAGE))
-					continue;
-				if (!tries--)
-					return 0;
-				/* Only pages in which a pad fits. */
-				if ((made = (struct pad_page[]){{.page = page}}, !pad_in(made, from, fixed)) ||
-				    !(made = add_pad_page(page)))
-					continue;
-				pad = pad_in(made, from, fixed);
-				if (pad)
-					return pad;
-			}
-		}
+		if (is_free(page, page + PAGE) && pad_in(&trial, from, inner) && (made = add_pad_page(page)))
+			return pad_in(made, from, inner);
+	}
 	return 0;
 }
 
 static uint64_t find_pad(const struct function *function)
 {
-	int fixed[4] = {-1, -1, -1, -1};
+	int inner[4] = {0};
 	uint64_t from = function->address + JUMP, pad;
+	int thirds, windows = MOST_WINDOWS;
 
 	for (int at = 0; at < function->boundary_count; at++)
-		fixed[function->boundaries[at] - 1] = TRAP;
+		inner[function->boundaries[at] - 1] = 1;
 	for (size_t page = pad_page_count; page-- > 0;)
-		if ((pad = pad_in(&pad_pages[page], from, fixed)))
+		if ((pad = pad_in(&pad_pages[page], from, inner)))
 			return pad;
-	return pad_in_new_page(from, fixed);
+	thirds = inner[2] ? (int)sizeof stops : 256;
+	for (size_t top = 0; top < (inner[3] ? sizeof stops : sizeof tops); top++)
+		for (int third = 0; third < thirds && windows--; third++) {
+			uint8_t bytes[4] = {0, 0, inner[2] ? stops[third] : (uint8_t)(0x80 + third), inner[3] ? stops[top] : tops[top]};
+
+			if ((pad = pad_in_window(from, from + (uint64_t)distance_with(bytes), inner)))
+				return pad;
+		}
+	return 0;
 }
 
 /* Stubs */
@@ -621,11 +625,24 @@ static uint64_t landing(struct function *function, const struct recipe *recipe, 
 	return function->pad;
 }
 
+/* Of functions at one place, in libraries that were loaded one after the other, the last one first. */
 static int by_place(const void *left, const void *right)
 {
 	const struct inside *a = left, *b = right;
 
-	return a->at < b->at ? -1 : a->at > b->at;
+	if (a->at != b->at)
+		return a->at < b->at ? -1 : 1;
+	return a->function > b->function ? -1 : a->function < b->function;
+}
+
+static size_t without_earlier(struct inside *list, size_t count)
+{
+	size_t kept = 0;
+
+	for (size_t at = 0; at < count; at++)
+		if (!kept || list[kept - 1].at != list[at].at)
+			list[kept++] = list[at];
+	return kept;
 }
 
 /* Adds the places inside displaced instructions of new functions. */
@@ -649,9 +666,11 @@ static int add_insides(const struct recipe *recipes, const struct request *reque
 
 		for (int inner = 0; is_new[at] && inner < function->boundary_count; inner++)
 			made->list[made->count++] = (struct inside){function->address + function->boundaries[inner],
-								     function->body + recipes[at].places[inner]};
+								     function->body + recipes[at].places[inner],
+								     requests[at].function};
 	}
 	qsort(made->list, made->count, sizeof *made->list, by_place);
+	made->count = without_earlier(made->list, made->count);
 	__atomic_store_n(&insides, made, __ATOMIC_RELEASE); /* the old one may be in use */
 	return 0;
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _ctypes
 import bisect
 import ctypes
 import os
@@ -25,6 +26,7 @@ from accel_magic.patching.decode import JUMP_BYTES
 from accel_magic.patching.recipes import CodeFile, NotPatchableError
 from accel_magic.patching.stack_copying import ImportWatch
 from accel_magic.patching.started_programs import StartedPrograms
+from accel_magic.probes import program_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -172,14 +174,14 @@ class FunctionMemory:
 
     def number(self, function: MappedFunction) -> int:
         """Number of a function, which it keeps as long as this process runs. Raises NotPatchableError."""
-        key = (function.path, function.place)
+        key = (program_files.identity(function.path), function.place)
         if key not in _numbers and len(_numbers) == library.MOST_FUNCTIONS:
             raise NotPatchableError(f"this process has patched {library.MOST_FUNCTIONS:,} functions before")
         return _numbers.setdefault(key, len(_numbers))
 
 
-_numbers: dict[tuple[Path, int], int] = {}
-"""Of functions, in this process and its forked children."""
+_numbers: dict[tuple[tuple[str, int, int, int], int], int] = {}
+"""Of functions, by file and address, in this process and its forked children."""
 
 
 def _array(address: int, dtype: np.dtype[np.void], count: int) -> NDArray[np.void]:
@@ -234,6 +236,7 @@ class PatchedTrace:
         self._started: StartedPrograms | None = None
         self._imports: ImportWatch | None = None
         self._files: list[int] = []
+        self._pins: list[ctypes.CDLL] = []
         self.numbers = np.array([self._memory.number(point.function) for point in points], np.uint32)
 
     @property
@@ -313,6 +316,7 @@ class PatchedTrace:
         codes = list(dict.fromkeys((function.path, function.code) for function in functions))
         _check_mappings(functions)
         libraries, requests = np.zeros(len(codes), library.LIBRARY), np.zeros(len(functions), library.REQUEST)
+        self._pins = [pin for path, _ in codes if (pin := _pinned(path)) is not None]
         for number, (path, code) in enumerate(codes):
             function = next(function for function in functions if (function.path, function.code) == (path, code))
             self._files.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
@@ -381,6 +385,8 @@ class PatchedTrace:
         mappings.replaced_code.clear()
         while self._files:
             os.close(self._files.pop())
+        while self._pins:
+            _ctypes.dlclose(self._pins.pop()._handle)  # noqa: SLF001 - there is no other way
 
     def counts(self) -> FunctionCounts:
         """Read the counts; after `halt` they are final."""
@@ -412,6 +418,14 @@ class PatchedTrace:
             self.unpatch()
             self._memory.area.clear()
             _one.release()
+
+
+def _pinned(path: Path) -> ctypes.CDLL | None:
+    """Keep a library loaded; None if it is the program itself, which is."""
+    try:
+        return ctypes.CDLL(str(path), mode=os.RTLD_NOLOAD | os.RTLD_NOW)
+    except OSError:
+        return None
 
 
 def _uses_tsc() -> bool:

@@ -98,7 +98,8 @@ def of_returns() -> str:
     return f"exceptions are unwound by {unwinder}" if unwinder else ""
 
 
-_SIGTRAP_BIT: Final = 1 << 4
+_TRAPS: Final = 1 << 4 | 1 << 3
+"""SIGTRAP and SIGILL, as bits."""
 _LOOKS: Final = 40
 _PAUSE_S: Final = 0.005
 
@@ -115,7 +116,7 @@ def _threads_without_traps() -> Iterator[str]:
     """Ids of running threads that a trap would kill; those that wait are in a system call, not where code changes."""
     for task in Path("/proc/self/task").iterdir():
         status = _status(task / "status")
-        if int(status.get("SigBlk", "0"), 16) & _SIGTRAP_BIT and not status.get("State", "").startswith("S"):
+        if int(status.get("SigBlk", "0"), 16) & _TRAPS and not status.get("State", "").startswith("S"):
             yield task.name
 
 
@@ -126,7 +127,7 @@ def _without_traps() -> str:
         if not blocking:
             return ""
         time.sleep(_PAUSE_S)
-    return f"its thread {blocking} runs with SIGTRAP blocked"
+    return f"its thread {blocking} runs with SIGTRAP or SIGILL blocked"
 
 
 _ARCH_PRCTL: Final = 158

@@ -42,8 +42,19 @@ def uses(root: Path, checks: Iterable[Check], of_subsystems: Iterable[Use]) -> t
 def _kernel() -> Iterator[Use]:
     yield Use("%%ktrace tracepoint:...", "live", "system calls and events of the kernel", needs="tracing")
     yield Use("%%ktrace kprobe:..., MODULE:...", "live", "functions of the kernel and its drivers", needs="functions")
+    yield _own_functions()
     yield Use("%%ktrace uprobe:..., usdt:...", "live", "functions of libraries and programs", needs="libraries")
     yield Use("%%flame", "live", "where time is spent, on the CPU and waiting", needs="samples")
+
+
+def _own_functions() -> Use:
+    """Functions of this process, which need no privilege."""
+    from accel_magic.patching import choice
+
+    name = "%%ktrace uprobe:LIB:NAME"
+    if why := choice.unavailable():
+        return Use(name, "no", f"functions of this process are not patched: {why}", "")
+    return Use(name, "live", "functions of libraries in this process, at 30 ns, without privilege")
 
 
 def _as_it_works(use: Use, checks: tuple[Check, ...]) -> Use:

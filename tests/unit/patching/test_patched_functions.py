@@ -238,9 +238,14 @@ answer(seen)
 """) == [False, True, True, True]
 
 
-def test_threads_within_replaced_instructions_continue(run):
-    hit, wrong, traps = run("""
+@pytest.mark.parametrize("below", [0, 8])
+def test_threads_within_replaced_instructions_continue(run, below):
+    """Also where the memory below the library is used, so that the jumps have other bytes than breakpoints."""
+    held = f"range({below})"
+    script = """
+import mmap
 from accel_magic.patching import patched_functions
+held = [mmap.mmap(-1, 1 << 30, mmap.MAP_PRIVATE | 0x4000, mmap.PROT_READ) for _ in HELD]
 WORK.begin_threads(address("by_slow"), 4, 0)
 for task in os.listdir("/proc/self/task"):
     if open(f"/proc/self/task/{task}/status").read().split("State:\\t")[1][0] == "R" and int(task) != os.getpid():
@@ -252,10 +257,34 @@ for at in range(400):
     hit += hits(t)["by_slow"]
 called = WORK.end_threads(4)
 answer([hit > 0, called < 0, int(patched_functions.memory_of_this_process().area.control["traps"])])
-""")
+"""
+    hit, wrong, traps = run(script.replace("HELD", held))
 
     assert (hit, wrong) == (True, False)
     assert traps > 0
+
+
+def test_places_are_found_beside_memory_that_fills_the_addresses_below(run):
+    assert (
+        run("""
+import mmap
+held = [mmap.mmap(-1, 1 << 30, mmap.MAP_PRIVATE | 0x4000, mmap.PROT_READ) for _ in range(8)]  # below all libraries
+library = WORK_PATH.replace("libwork", "liblate")
+import shutil
+shutil.copy(WORK_PATH, library)
+late = ctypes.CDLL(library)
+held += [mmap.mmap(-1, 1 << 30, mmap.MAP_PRIVATE | 0x4000, mmap.PROT_READ) for _ in range(8)]
+found = []
+for path, functions in ((WORK_PATH, WORK), (library, late)):
+    for name in ("by_lea", "by_push", "by_memory", "by_slow"):
+        with patched(("latency:uprobe", name), library=path) as t:
+            for at in range(10):
+                getattr(functions, name)(at, 1)
+        found.append([t.result.probes["way"].tolist(), t.result.hits])
+answer(found)
+""")
+        == [[["patched"], 10]] * 8
+    )
 
 
 def test_a_handler_that_leaves_a_probe_by_longjmp_does_not_keep_the_thread_busy(run):
@@ -358,6 +387,28 @@ answer([[len(same), all(same)], len(r.probes), int((r.counts["hits"] > 0).sum())
     assert 0 <= hits_ - timed - unpaired < 0.01 * hits_
 
 
+def test_a_library_that_is_unloaded_in_the_cell_stays_until_its_end(run):
+    assert (
+        run("""
+import _ctypes, shutil
+copy = WORK_PATH.replace("libwork", "libcopy")
+def is_loaded():
+    return any(copy in line and "--p " in line for line in open("/proc/self/maps"))
+found = []
+for _ in range(3):
+    shutil.copy(WORK_PATH, copy)
+    library = ctypes.CDLL(copy)
+    with patched(("latency:uprobe", "by_memory"), library=copy) as t:
+        library.by_memory(1, 2)
+        _ctypes.dlclose(library._handle)
+        loaded = is_loaded()
+    found.append([hits(t), loaded, is_loaded()])
+answer(found)
+""")
+        == [[{"by_memory": 1}, True, False]] * 3
+    )
+
+
 def test_a_process_that_copies_stacks_has_no_measured_calls(run):
     told = run("""
 import types
@@ -406,5 +457,5 @@ answer(found)
 """)
 
     assert "the process has a handler of SIGTRAP" in told[0]
-    assert "runs with SIGTRAP blocked" in told[1] or len(told) == 2
+    assert "runs with SIGTRAP or SIGILL blocked" in told[1] or len(told) == 2
     assert told[-1] == {"by_lea": 1}
