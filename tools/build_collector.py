@@ -14,7 +14,7 @@ class CollectorHook(BuildHookInterface):  # type: ignore[misc]
     """Called for wheels, including editable ones."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002 - hatchling's
-        """Build the ITT collector and the library of steps, and mark the wheel as one for this platform.
+        """Build the collector of tasks and the libraries that patch and mark steps; the wheel is one for this platform.
 
         Where one of them cannot be built, the wheel has neither, and is one for all platforms.
         """
@@ -24,10 +24,12 @@ class CollectorHook(BuildHookInterface):  # type: ignore[misc]
         from accel_magic import c_programs
         from accel_magic.errors import MachineError
         from accel_magic.itt import collector
+        from accel_magic.patching import library_file
         from accel_magic.steps import library
 
         programs = {
             Path("accel_magic", "itt", collector.SHIPPED): collector.program(),
+            Path("accel_magic", "patching", library_file.SHIPPED): library_file.program(),
             Path("accel_magic", "steps", library.NAME): library.program(),
         }
         try:

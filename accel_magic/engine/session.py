@@ -22,7 +22,7 @@ from accel_magic.kernel import bpf_syscalls, clock, own_process, own_threads
 from accel_magic.kernel.attach import thread_counts
 from accel_magic.kernel.attachment import NO_PROGRAMS
 from accel_magic.kernel.stacks.stack_choice import task_stacks
-from accel_magic.patching import library
+from accel_magic.patching import library_file
 from accel_magic.probes import presets
 from accel_magic.recording import kernel_counts
 from accel_magic.recording.live_samples import LiveFeed
@@ -436,7 +436,7 @@ def _source(
             record_bytes=functions.record_bytes,
             numbers=tuple(functions.numbers.tolist()),
             latency=tuple(point.latency for point in plan.patched_points),
-            library=str(library.library()),
+            library=str(library_file.library()),
             most_bytes=most_bytes,
         ),
         tasks=None
