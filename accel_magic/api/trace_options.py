@@ -92,6 +92,13 @@ class Options:
         "starts: [patching.md](patching.md)",
         choices=("auto", "patched", "kernel"),
     )
+    children: bool = option(
+        False,
+        "patch functions in the programs that {traced} starts, too",
+        "patch functions in the programs that the cell starts, too: "
+        "[patching.md](patching.md#programs-that-a-cell-starts)",
+        kinds=(bool,),
+    )
 
     def plan(self, probes: tuple[str, ...], pid: int | None = None, *, unlimited: bool = False) -> Plan:
         """Match the probes against this machine; nothing is attached.
@@ -122,5 +129,6 @@ class Options:
             buffer_mib=self.buffer,
             stacks=self.stacks,
             uprobes=self.uprobes,
+            children=self.children,
         )
         return plans.make(request, pid)

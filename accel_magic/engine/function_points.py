@@ -63,6 +63,7 @@ def attach(plan: Plan, python: PythonFrames | None, undo: ExitStack) -> tuple[Pa
             buffer_bytes=int(plan.request.buffer_mib * (1 << 20)),
             records=plan.records_events,
             shift_ns=-clock.shift().ns,
+            children=plan.request.children,
             walks_stacks="user" in plan.stacks,
             python=python,
         )

@@ -8,6 +8,7 @@
  * signals that interrupt it is ordered by signal fences; `busy` shows them that the thread is here.
  */
 #define _GNU_SOURCE
+#include "children.h"
 #include "hits.h"
 #include "stacks.h"
 
@@ -1035,21 +1036,26 @@ HIDDEN int accel_magic_counters_offset(void)
 	return offsetof(struct thread, counters);
 }
 
+/* Uses mapped memory. Returns 0, or an errno. */
+int accel_magic_patching_join(struct control *control)
+{
+	if (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0) ||
+	    syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0))
+		return errno;
+	area = (unsigned char *)control;
+	accel_magic_control = control;
+	return 0;
+}
+
 /* Uses the memory with this descriptor. Returns 0, or an errno. */
 EXPORT int accel_magic_patching_use(int file, size_t size)
 {
-	unsigned char *mapped = map_area(file, size);
+	void *mapped = map_area(file, size);
+	int error = mapped == MAP_FAILED ? errno : accel_magic_patching_join(mapped);
 
-	if (mapped == MAP_FAILED)
-		return errno;
-	if (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0) ||
-	    syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0)) {
+	if (error && mapped != MAP_FAILED)
 		munmap(mapped, size);
-		return errno;
-	}
-	area = mapped;
-	accel_magic_control = (struct control *)mapped;
-	return 0;
+	return error;
 }
 
 /* Pairs of a tick and a time: the last one, and one from a second before, from which the clock's rate is taken. */
@@ -1125,4 +1131,5 @@ __attribute__((constructor)) static void start(void)
 	own_pid = getpid();
 	vdso_clock = vdso ? (long (*)(long, struct timespec *))dlvsym(vdso, "__vdso_clock_gettime", "LINUX_2.6") : NULL;
 	pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+	accel_magic_join_parent();
 }

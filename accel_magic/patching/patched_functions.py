@@ -21,9 +21,10 @@ from accel_magic.collecting.collector_area import Area
 from accel_magic.errors import MachineError
 from accel_magic.kernel import own_threads
 from accel_magic.kernel.symbols import mappings
-from accel_magic.patching import library
+from accel_magic.patching import children, library
+from accel_magic.patching.children import StartedWithRecipes
 from accel_magic.patching.decode import JUMP_BYTES
-from accel_magic.patching.recipes import CodeFile, NotPatchableError
+from accel_magic.patching.recipes import CodeFile, NotPatchableError, code_file
 from accel_magic.patching.stack_copying import ImportWatch
 from accel_magic.patching.started_programs import StartedPrograms
 from accel_magic.probes import program_files
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 _PAGE: Final = 4096
 _MOST_MAPPINGS: Final = Path("/proc/sys/vm/max_map_count")
 _SPARE_MAPPINGS: Final = 1000
+_ORIGINAL: Final = 16
+"""Bytes by which a function is recognized in another program."""
 _CODE: Final = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) r.xp ([0-9a-f]+) (\S+) (\d+) +(/.*)$", re.MULTILINE)
 _CLOCK: Final = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
 
@@ -209,6 +212,7 @@ class PatchedTrace:
         buffer_bytes: Size of all rings.
         records: Whether hits are recorded.
         shift_ns: Difference between the kernel's CLOCK_MONOTONIC and this process's.
+        children: Whether programs that are started are patched, too.
         walks_stacks: Whether native stacks are recorded.
         python: Where this process's Python keeps its frames, if Python stacks are recorded.
 
@@ -223,6 +227,7 @@ class PatchedTrace:
         buffer_bytes: int,
         records: bool,
         shift_ns: int,
+        children: bool,
         walks_stacks: bool,
         python: rings.PythonFrames | None,
     ) -> None:
@@ -230,11 +235,14 @@ class PatchedTrace:
         self._first_id, self.record_bytes = first_id, record_bytes
         self._buffer_bytes = min(buffer_bytes, collector_memory.LARGEST_RINGS)
         self._records, self._shift_ns = records, shift_ns
+        self._children: StartedWithRecipes | None = None
+        self._patches_children = children
         self._walks_stacks, self._python = walks_stacks, python
         self._memory = memory_of_this_process()
         self._owner = 0
         self._started: StartedPrograms | None = None
         self._imports: ImportWatch | None = None
+        self._used_ops = 0
         self._files: list[int] = []
         self._pins: list[ctypes.CDLL] = []
         self.numbers = np.array([self._memory.number(point.function) for point in points], np.uint32)
@@ -298,6 +306,7 @@ class PatchedTrace:
                     known[text] = memory.programs_at + used * library.OP.itemsize
                     used += len(program)
                 places.append(known[text] if text else 0)
+            self._used_ops = used
             memory.points[number] = (
                 *places,
                 point.function.place,
@@ -342,7 +351,26 @@ class PatchedTrace:
         self.points = [point for point, patched in zip(self.points, done.tolist(), strict=True) if patched]
         self.numbers = self.numbers[done]
         self._set_points()  # their numbers in records
+        if self._patches_children:
+            self._children = self._with_recipes([path for path, _ in codes], recipes[done], requests[done])
         return np.flatnonzero(~done).tolist()
+
+    def _with_recipes(
+        self, files: Sequence[Path], recipes: NDArray[np.void], requests: NDArray[np.void]
+    ) -> StartedWithRecipes:
+        rows = np.zeros(len(recipes), children.FUNCTION)
+        points = self._memory.points[self.numbers]
+        rows["recipe"], rows["number"], rows["counts"] = recipes, self.numbers, requests["counts"]
+        for name in ("id", "does", "records", "counts_at_return"):
+            rows[name] = points[name]
+        for name in ("tests", "fills"):
+            places = points[name].astype(np.int64)
+            rows[name] = np.where(places, (places - self._memory.programs_at) // library.OP.itemsize, -1)
+        for row, point in zip(rows, self.points, strict=True):
+            function = point.function
+            original = code_file(function.path).content[function.offset : function.offset + _ORIGINAL]
+            row["original"][: len(original)] = np.frombuffer(original, np.uint8)
+        return StartedWithRecipes(self._memory.area, files, rows, self._memory.programs[: self._used_ops])
 
     def _note_replaced(self, codes: Iterable[Code]) -> None:
         """Have symbols of the replaced pages found in their files."""
@@ -363,6 +391,8 @@ class PatchedTrace:
     def go(self) -> None:
         """Start counting."""
         self._started = StartedPrograms()
+        if self._children is not None:
+            self._children.start()
         self._imports = ImportWatch(self._leave_returns)
         self._memory.area.control["enabled"] = 1
 
@@ -376,6 +406,8 @@ class PatchedTrace:
         if self._started is not None and self._imports is not None:
             self._started.stop()
             self._imports.stop()
+        if self._children is not None:
+            self._children.stop()
         writing = self._memory.library.accel_magic_patching_settle()
         return () if not writing else (f"{writing} threads were stopped within a probe: their last hit is lost",)
 
@@ -408,7 +440,11 @@ class PatchedTrace:
             found.append(
                 "calls were measured until a library that copies stacks was imported, and only counted after that"
             )
-        return (*found, *(self._started.notes() if self._started is not None else ()))
+        if self._started is None:
+            return tuple(found)
+        if self._children is not None:
+            return (*found, *self._children.notes(self._started.places))
+        return (*found, *self._started.notes())
 
     def close(self) -> None:
         """Stop, and free the memory of the rings. Can be called repeatedly."""
@@ -416,6 +452,8 @@ class PatchedTrace:
             self._owner = 0
             self.halt()
             self.unpatch()
+            if self._children is not None:
+                self._children.close()
             self._memory.area.clear()
             _one.release()
 

@@ -6,6 +6,7 @@ import os
 import shlex
 import sys
 from functools import cache as remember
+from pathlib import Path
 from typing import Any, Final
 
 _EVENTS: Final = frozenset(("subprocess.Popen", "os.posix_spawn", "os.spawn", "os.exec", "os.system"))
@@ -27,9 +28,7 @@ def _name(event: str, arguments: tuple[Any, ...]) -> str:
         words = arguments[1]
         place = words if isinstance(words, str | bytes | os.PathLike) else words[0]
     text = os.fsdecode(place)
-    if event == "os.system":
-        text = (text.split() or [""])[0]
-    return os.path.basename(text)  # noqa: PTH119 - the name of a command may be no path
+    return (text.split() or [""])[0] if event == "os.system" else text
 
 
 @remember
@@ -50,14 +49,19 @@ class StartedPrograms:
         """Stop listening; can be called repeatedly."""
         _watches[:] = [other for other in _watches if other is not self._names]
 
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Their names or paths, as they were started."""
+        return tuple(filter(None, self._names))
+
     def notes(self) -> tuple[str, ...]:
         """Note for the user, if there were any."""
-        names = list(dict.fromkeys(map(shlex.quote, filter(None, self._names))))
+        names = list(dict.fromkeys(shlex.quote(Path(name).name) for name in self.places))
         if not names:
             return ()
         more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
         note = (
             "patched functions count in this process and its forks only, and not in programs that were started "
-            f"meanwhile ({', '.join(names[:_MOST_NAMED])}{more}): --uprobes=kernel counts in these, too"
+            f"meanwhile ({', '.join(names[:_MOST_NAMED])}{more}): --children or --uprobes=kernel counts in these, too"
         )
         return (note,)

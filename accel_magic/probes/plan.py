@@ -234,6 +234,7 @@ class TraceRequest:
         buffer_mib: Size of the ring buffers.
         stacks: Stacks of each event.
         uprobes: How functions of this process are probed.
+        children: Also patch functions of the programs that this process starts.
 
     """
 
@@ -247,6 +248,7 @@ class TraceRequest:
     buffer_mib: float = 64.0
     stacks: Stacks = False
     uprobes: Uprobes = "auto"
+    children: bool = False
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -326,7 +328,8 @@ class Plan:
             specs=tuple(remaining.pop("specs", ())),  # absent in versions 1 to 3, like `args` and `chosen_scope`
             scope=remaining.pop("chosen_scope", ""),
             args=remaining.pop("args", ""),
-            uprobes=remaining.pop("uprobes", "kernel"),  # absent in versions 1 to 4
+            uprobes=remaining.pop("uprobes", "kernel"),  # absent in versions 1 to 4, like `children`
+            children=remaining.pop("children", False),
             stacks=tuple(stacks) if isinstance(stacks, list) else stacks,
             **{name: remaining.pop(name) for name in ("mode", "filter", "max_events", "duration_s", "buffer_mib")},
         )

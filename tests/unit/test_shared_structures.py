@@ -23,7 +23,7 @@ from accel_magic.lab.accelerator import uapi as accelerator
 from accel_magic.lab.device import commands, fault_injection
 from accel_magic.lab.models import protocol
 from accel_magic.lab.npu import uapi as npu
-from accel_magic.patching import library
+from accel_magic.patching import children, library
 from accel_magic.policies import model_engine
 
 pytestmark = pytest.mark.component
@@ -92,6 +92,9 @@ class Packed:
 
 ITT = Header("accel_magic/collecting/area.h", "#include <pthread.h>\n#include <stdint.h>\n")
 PATCH = Header("accel_magic/patching/patch.h", "#include <stdint.h>\n")
+CHILDREN = Header(
+    "accel_magic/patching/children.h", f'#include "{ROOT / "accel_magic/patching/patch.h"}"\n', alone=True
+)
 HITS = Header("accel_magic/patching/hits.h", alone=True)
 COMMON = Header("bpf/kernel/common.h", KERNEL_TYPES + "#define AM_CPUS 4\n#define AM_POINTS 8\n", alone=True)
 LATENCY = Header("bpf/kernel/latency.h", KERNEL_TYPES + "#define AM_LATENCIES 4\n#define AM_BUCKETS 640\n", alone=True)
@@ -127,6 +130,9 @@ PAIRS = (
     Pair(PATCH, "recipe", library.RECIPE),
     Pair(PATCH, "request", library.REQUEST),
     Pair(PATCH, "patched_library", library.LIBRARY),
+    Pair(CHILDREN, "child_header", children.HEADER),
+    Pair(CHILDREN, "child_library", children.LIBRARY),
+    Pair(CHILDREN, "child_function", children.FUNCTION),
     Pair(HITS, "op", library.OP),
     Pair(HITS, "point", library.POINT),
     Pair(ACCESS, "accel_lab_decision", model_engine.ACCESS),

@@ -58,6 +58,17 @@ def libraries(tmp_path_factory):
     return folder / "libwork.so", folder / "libthrows.so"
 
 
+@pytest.fixture(scope="session")
+def programs(libraries):
+    """Paths of a program that calls the library, and of one that is linked statically."""
+    work, _ = libraries
+    dynamic, static, plain = (work.with_name(name) for name in ("dynamic", "static", "plain.c"))
+    plain.write_text("int main(void) { return 0; }")
+    subprocess.run(["gcc", "-O2", "-o", dynamic, HERE / "calls.c", work, f"-Wl,-rpath,{work.parent}"], check=True)
+    subprocess.run(["gcc", "-static", "-o", static, plain], check=True)
+    return dynamic, static
+
+
 @pytest.fixture
 def run(libraries):
     """Run a script after `HEAD` in a new Python, and return what it answered."""

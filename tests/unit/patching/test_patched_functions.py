@@ -145,6 +145,39 @@ answer([hits(t), int(r.latency["count"].sum()), sorted(r.events.groupby("pid").s
 """) == [{"by_lea": 304}, 304, [1, 100, 101, 102], 1]
 
 
+def test_programs_that_are_started_count_too_if_that_is_asked_for(run, programs):
+    dynamic, static = programs
+    assert run(
+        f"""
+DYNAMIC, STATIC = {str(dynamic)!r}, {str(static)!r}
+"""
+        """
+environment = dict(os.environ)
+with patched(("latency:uprobe", "by_lea"), children=True, args="n=arg0:u64") as t:
+    for _ in range(2):
+        subprocess.run([DYNAMIC, "1000"], check=True)
+    subprocess.run([STATIC], check=True)
+    subprocess.run([DYNAMIC, "10"], env={}, check=True)
+    subprocess.run([sys.executable, "-c", "import ctypes"], check=True)
+    WORK.by_lea(1, 2)
+r = t.result
+answer([hits(t), int(r.latency["count"].sum()), sorted(r.events.groupby("pid").size().tolist()),
+        len(set(r.events["comm"])), sorted(r.recording.notes), environment == dict(os.environ)])
+"""
+    ) == [
+        {"by_lea": 2001},
+        2001,
+        [1, 1000, 1000],
+        2,
+        [
+            "dynamic (1 of 3) was started and is not traced: it was started with an environment of its own",
+            "python was started and is not traced: it has not loaded any of the functions",
+            "static was started and is not traced: it is linked statically",
+        ],
+        True,
+    ]
+
+
 def test_a_forked_child_that_outlives_the_trace_counts_in_no_later_one(run):
     assert run("""
 begun, ended = os.pipe()
