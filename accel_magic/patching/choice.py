@@ -16,7 +16,7 @@ from accel_magic.patching.decode import JUMP_BYTES
 from accel_magic.patching.recipes import NotPatchableError
 from accel_magic.probes import grammar, return_probes
 from accel_magic.probes.matching import check_breakpoints
-from accel_magic.probes.plan import RETURN_KINDS, Skipped
+from accel_magic.probes.plan import FUNCTION_KINDS, RETURN_KINDS, Skipped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -39,7 +39,13 @@ def split(request: TraceRequest) -> tuple[TraceRequest, TraceRequest]:
         parts = [part for part in grammar.parse_all([word, _ANY]) if part.text != _ANY]
         functions = all(part.kind in _KINDS and not part.optional for part in parts)
         (own if is_here and functions else others).append(word)
-    return replace(request, specs=tuple(own)), replace(request, specs=tuple(others))
+    return replace(request, specs=tuple(own)), _without_columns(replace(request, specs=tuple(others)))
+
+
+def _without_columns(request: TraceRequest) -> TraceRequest:
+    """Leave out columns of functions, if there are none."""
+    kinds = {part.kind for part in grammar.parse_all([*request.specs, _ANY])}
+    return request if not kinds.isdisjoint((*FUNCTION_KINDS, "usdt")) else replace(request, args="")
 
 
 def of_kernel(plan: Plan) -> TraceRequest:

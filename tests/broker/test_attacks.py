@@ -250,7 +250,7 @@ sys.stdin.readline()
     tracing = broker.start(
         """
 at = ctypes.cast(libc.atoi, ctypes.c_void_p).value
-with accel_magic.trace("uprobe:libc:atoi") as t:
+with accel_magic.trace("uprobe:libc:atoi", uprobes="kernel") as t:
     answer(ctypes.string_at(at, 1)[0], os.getpid())
     sys.stdin.readline()
 """

@@ -99,7 +99,7 @@ def test_users_who_trace_at_once_see_exactly_their_own_calls_and_nothing_of_othe
         for name, kernel in kernels.items():
             seen, own = json.loads(kernel.run(SEEN)), calls[name]
             hits = [own + own // 10, own // 5, own // 5]
-            assert seen.pop("headline").endswith("scope self, through the broker")
+            assert seen.pop("headline").endswith("scope self, 1 function patched, through the broker")
             assert seen == {
                 "hits": hits,
                 "events": sum(hits),

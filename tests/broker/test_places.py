@@ -249,7 +249,7 @@ def test_breakpoints_in_a_library_that_the_broker_uses_too_are_not_set_there(bro
     place = ctypes.cast(ctypes.CDLL(None).malloc, ctypes.c_void_p).value - mapped_at(os.getpid(), libc)
     process = broker.start(
         """
-with accel_magic.trace("uprobe:libc:malloc", mode="count") as t:
+with accel_magic.trace("uprobe:libc:malloc", mode="count", uprobes="kernel") as t:
     answer(ctypes.string_at(ctypes.cast(libc.malloc, ctypes.c_void_p).value, 1)[0])
     sys.stdin.readline()
 """

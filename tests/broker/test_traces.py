@@ -26,7 +26,7 @@ answer(r.counts.hits.tolist(), r.lost, len(r.events), r.latency["count"].tolist(
     )
     hits, lost, events, latencies, headline, texts, where, powerless, uid = told
     assert (hits, lost, events, latencies) == ([300, 200], 0, 500, [300])
-    assert headline.endswith("scope self, through the broker")
+    assert headline.endswith("scope self, 1 function patched, through the broker")
     assert (texts, where) == (["12"], ["work"])
     assert (powerless, uid) == (True, users.FIRST)
 
@@ -54,7 +54,8 @@ def test_children_are_in_scope_and_their_breakpoints_are_not_set(broker):
     told = broker.run(
         """
 script = "import os, ctypes\\nlibc = ctypes.CDLL(None)\\nfor i in range(40): os.getppid(); libc.atoi(b'1')"
-with accel_magic.trace("tracepoint:syscalls:sys_enter_getppid", "uprobe:libc:atoi", filter="") as t:
+probes = "tracepoint:syscalls:sys_enter_getppid", "uprobe:libc:atoi"
+with accel_magic.trace(*probes, filter="", uprobes="kernel") as t:
     subprocess.run([sys.executable, "-c", script], check=True)
     libc.atoi(b"1")
 answer(t.result.counts.hits.tolist())

@@ -216,7 +216,12 @@ READ = [
         "narrow the patterns",
         "%%ktrace uprobe:libc:malloc !uprobe:libc:mem*",
     ),
-    ("%%ktrace uprobe:libc:*", "probe.too-many-user", "narrow the globs", "%%ktrace uprobe:libc:mem*"),
+    (
+        "%%ktrace uprobe:libc:* --uprobes=kernel",
+        "probe.too-many-user",
+        "narrow the globs",
+        "%%ktrace uprobe:libc:mem* --uprobes=kernel",
+    ),
     ("%%ktrace uprobe:./bare:work", "probe.no-symbols", "its unstripped build", "%%ktrace uprobe:./prog:work"),
     ("%%ktrace uprobe:./prog.c:work", "probe.not-elf", "uprobe:libc:malloc", "%%ktrace uprobe:./prog:work"),
     ("%%ktrace uprobe:.:work", "probe.not-a-file", "the path of the library", "%%ktrace uprobe:./prog:work"),

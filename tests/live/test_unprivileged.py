@@ -35,7 +35,7 @@ def before(request):
     return request.param
 
 
-@pytest.mark.parametrize("probe", ["tracepoint:syscalls:sys_enter_getppid", "uprobe:libc:atoi", "kprobe:vfs_read"])
+@pytest.mark.parametrize("probe", ["tracepoint:syscalls:sys_enter_getppid", "usdt:libc:*:*", "kprobe:vfs_read"])
 def test_tracing_without_privilege_is_a_typed_error(python, before, probe):
     printed = python(TRACE, probe, before=before)
 
@@ -46,10 +46,25 @@ def test_tracing_without_privilege_is_a_typed_error(python, before, probe):
 
 
 def test_the_missing_capabilities_are_listed(python):
-    printed = python(TRACE, "uprobe:libc:atoi", before=DROPPED)
+    printed = python(TRACE, "tracepoint:syscalls:sys_enter_getppid", before=DROPPED)
 
     assert "no privilege to trace" in printed
     assert "CAP_BPF and CAP_PERFMON" in printed
+
+
+def test_functions_of_the_own_process_need_no_privilege(python, before):
+    """The quickstart's cell."""
+    script = """
+import accel_magic, ctypes
+libc = ctypes.CDLL(None)
+with accel_magic.trace("latency:uprobe:libc:malloc", "uprobe:libc:atoi", mode="count") as t:
+    strings = ["x" * (600 + number % 50) for number in range(20_000)]
+    for number in range(30): libc.atoi(b"1")
+hits = t.result.counts["hits"].droplevel("probe")
+print(hits["malloc"] >= 20_000, hits["atoi"], *set(t.result.probes["way"]))
+"""
+
+    assert python(script, before=before).split() == ["True", "30", "patched"]
 
 
 def test_two_capabilities_and_reading_tracefs_are_enough(python):

@@ -315,7 +315,10 @@ def test_the_quickstart_needs_no_privilege_to_play_its_recordings(tmp_path):
     notebook = executed(QUICKSTART, give_up + drop)
 
     assert "REPLAY: nothing can be traced here" in printed(notebook)
-    assert all('class="am-banner"' in html for _, html in traced(notebook))
+    # Patched functions need no privilege.
+    assert [source for source, html in traced(notebook) if 'class="am-banner"' not in html] == [
+        source for source, _ in traced(notebook) if "-o fast" in source
+    ]
     text = "".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
     per_inference = re.findall(r"sys_enter_(\w+) +([\d.]+)$", shown(notebook, '(calls.counts["hits"]'), re.MULTILINE)
     frequent = [name for name, calls in per_inference if float(calls) >= 1]

@@ -358,6 +358,54 @@ answer([result, steps.value, found.value])
     assert found == in_range
 
 
+def test_memory_that_was_written_to_may_not_become_executable(run):
+    """As with systemd's MemoryDenyWriteExecute: the pages are then those of a memory file."""
+    told = run("""
+PR_SET_MDWE, REFUSE_EXEC_GAIN = 65, 1
+with patched(("uprobe", "by_memory")) as t:  # what ctypes needs is loaded
+    WORK.by_memory(1, 2)
+refused = ctypes.CDLL(None).prctl(PR_SET_MDWE, REFUSE_EXEC_GAIN, 0, 0, 0)
+found = []
+for _ in range(3):
+    with patched(("latency:uprobe", "by_push"), ("uprobe", "by_lea")) as t:
+        for at in range(10):
+            WORK.by_push(at, 1)
+            WORK.by_lea(at, 1)
+    found.append(hits(t))
+answer([refused, found])
+""")
+    if told[0]:
+        pytest.skip("this kernel cannot refuse that")
+
+    assert told[1] == [{"by_push": 10, "by_lea": 10}] * 3
+
+
+def test_a_process_that_is_debugged_is_not_patched(run):
+    assert "is debugging this one" in run("""
+libc = ctypes.CDLL(None)
+libc.ptrace.argtypes = [ctypes.c_long] * 4
+libc.prctl(0x59616d61, ctypes.c_ulong(-1 & (1 << 64) - 1), 0, 0, 0)  # any process may, if Yama asks
+SEIZE, parent = 0x4206, os.getpid()
+ready, attached = os.pipe()
+done, leave = os.pipe()
+debugger = os.fork()
+if not debugger:
+    os.write(attached, b"y" if libc.ptrace(SEIZE, parent, 0, 0) == 0 else b"n")
+    os.read(done, 1)
+    os._exit(0)
+told = "is debugging this one (not tried)"
+if os.read(ready, 1) == b"y":
+    try:
+        patched(("uprobe", "by_lea")).__enter__()
+        told = "patched"
+    except accel_magic.AccelMagicError as error:
+        told = str(error)
+os.write(leave, b"x")
+os.waitpid(debugger, 0)
+answer(told)
+""")
+
+
 def test_importing_a_library_that_copies_stacks_ends_measuring(run):
     assert run("""
 import types, sys, importlib.abc, importlib.machinery
