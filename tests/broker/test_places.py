@@ -239,7 +239,7 @@ def mapped_at(pid, file):
     """The address at which a process has the start of a file; None if it has not."""
     for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
         words = line.split()
-        if words[-1] == file and words[2].strip("0") == "":
+        if words[-1] == file and words[1].endswith("p") and words[2].strip("0") == "":
             return int(words[0].partition("-")[0], 16)
     return None
 
@@ -283,7 +283,7 @@ import accel_magic
 from accel_magic.errors import AccelMagicError
 called = ctypes.CDLL(sys.argv[1]).atoi
 try:
-    with accel_magic.trace(f"uprobe:{sys.argv[1]}:atoi", mode="count") as t:
+    with accel_magic.trace(f"uprobe:{sys.argv[1]}:atoi", mode="count", uprobes="kernel") as t:
         for _ in range(30): called(b"1")
     print(json.dumps(int(t.result.hits)))
 except AccelMagicError as error:

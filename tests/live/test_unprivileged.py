@@ -35,7 +35,7 @@ def before(request):
     return request.param
 
 
-@pytest.mark.parametrize("probe", ["tracepoint:syscalls:sys_enter_getppid", "usdt:libc:*:*", "kprobe:vfs_read"])
+@pytest.mark.parametrize("probe", ["tracepoint:syscalls:sys_enter_getppid", "profile:hz:99", "kprobe:vfs_read"])
 def test_tracing_without_privilege_is_a_typed_error(python, before, probe):
     printed = python(TRACE, probe, before=before)
 

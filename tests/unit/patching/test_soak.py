@@ -1,4 +1,4 @@
-"""Everything at once for a long time: serving, numpy, threads that come and go, a sampling timer, garbage collection."""
+"""Everything at once for a long time: serving, numpy, short threads, a sampling timer, collecting garbage."""
 
 import pytest
 
