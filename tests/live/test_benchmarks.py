@@ -106,7 +106,7 @@ BROKEN = {
     "itt-uncollected": ("itt", uncollected),
     "itt-stacks-without-names": ("itt", stripped_program),
     "itt-first-untraced": ("itt", changed("itt", "FIRST", was='trace("openvino")', instead='trace("openvino:layers")')),
-    "patching-idle": ("patching", idle("patching", "_least", 1.0)),
+    "patching-idle": ("patching", changed("patching", "HITS", was="print(", instead="patching._least = min; print(")),
     "ocr-idle": ("ocr", changed("ocr", "PAGE", was='fill="black"', instead='fill="white"')),
     "ocr-uncollected": ("ocr", changed("ocr", "PAGE", was="    accel_magic.collect_tasks()", instead="    pass")),
     "llm-silent": (
