@@ -13,12 +13,17 @@ from pathlib import Path
 import pytest
 
 from accel_magic.itt import collector
+from accel_magic.patching import library_file
 from accel_magic.steps import library
 from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.component
 
-BUILT = {f"accel_magic/itt/{collector.SHIPPED}", f"accel_magic/steps/{library.NAME}"}
+BUILT = {
+    f"accel_magic/itt/{collector.SHIPPED}",
+    f"accel_magic/patching/{library_file.SHIPPED}",
+    f"accel_magic/steps/{library.NAME}",
+}
 """What a C compiler makes."""
 RECORDING = ROOT / "notebooks/recordings/quickstart-single.parquet"
 SCRIPT = """\
@@ -114,6 +119,8 @@ def test_the_wheel_contains_the_files_that_traces_need_and_is_marked_as_typed(wh
         "accel_magic/views/templates/element.html.j2",
         "accel_magic/lab/npu/npu_load.c",
         "accel_magic/steps/steps.c",
+        "accel_magic/patching/entry.S",
+        "accel_magic/patching/hits.h",
     } <= names_of(wheel)
 
 

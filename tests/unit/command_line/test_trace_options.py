@@ -45,7 +45,9 @@ def test_the_command_has_the_options_of_the_magic():
 def test_tracing_in_the_lab_takes_the_same_options():
     lab, magics = table(parser_of(lab_command.add, "lab", "trace")), table(ktrace_magic.parser())
 
-    shared = [f"--{one.name.replace('_', '-')}" for one in options_of(Options) if one.name != "stacks"]
+    switches = {one.name for one in options_of(Options) if one.kinds == (bool,)}
+    names = [one.name for one in options_of(Options) if one.name != "stacks"]
+    shared = [f"--{'no-' if name in switches else ''}{name.replace('_', '-')}" for name in names]
     assert len(shared) > 5
     assert [name for name in shared if lab.get(name) != magics[name]] == []
 
