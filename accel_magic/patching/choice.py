@@ -75,6 +75,8 @@ def choose(plan: Plan) -> Plan:
 
     """
     candidates = [point for point in plan.points if point.kind in _KINDS]
+    if candidates:
+        patched_functions.restore_inherited()
     if not candidates or plan.request.uprobes == "kernel":
         return _with_ways(plan, {point.id: "breakpoint" for point in candidates})
     refused = _refused(plan, candidates)

@@ -1047,12 +1047,38 @@ int accel_magic_patching_join(struct control *control)
 	return 0;
 }
 
+/*
+ * Replaces the memory of a forked child, which was its parent's, by its own, at the same place: stubs have its address. Threads
+ * keep their slots.
+ */
+static int replace_memory(int file, size_t size)
+{
+	struct slot *slots = (struct slot *)(area + accel_magic_control->slots);
+	uint32_t used = accel_magic_control->used_slots;
+	int32_t owners[THREADS];
+
+	for (uint32_t at = 0; at < THREADS; at++)
+		owners[at] = slots[at].pid == own_pid ? slots[at].owner : 0;
+	if (mmap(area, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file, 0) == MAP_FAILED)
+		return errno;
+	for (uint32_t at = 0; at < THREADS; at++) {
+		slots[at].owner = owners[at];
+		slots[at].pid = own_pid;
+	}
+	accel_magic_control->used_slots = used;
+	return 0;
+}
+
 /* Uses the memory with this descriptor. Returns 0, or an errno. */
 EXPORT int accel_magic_patching_use(int file, size_t size)
 {
-	void *mapped = map_area(file, size);
-	int error = mapped == MAP_FAILED ? errno : accel_magic_patching_join(mapped);
+	void *mapped;
+	int error;
 
+	if (area)
+		return replace_memory(file, size);
+	mapped = map_area(file, size);
+	error = mapped == MAP_FAILED ? errno : accel_magic_patching_join(mapped);
 	if (error && mapped != MAP_FAILED)
 		munmap(mapped, size);
 	return error;

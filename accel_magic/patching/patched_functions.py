@@ -47,6 +47,9 @@ _CLOCK: Final = Path("/sys/devices/system/clocksource/clocksource0/current_clock
 _one = threading.Lock()
 """Held by the trace that patches functions."""
 
+_patched_by = 0
+"""Process whose trace has patched functions."""
+
 
 def _forget_in_child() -> None:
     """In a forked child: no trace patches functions, whatever the parent is doing."""
@@ -55,6 +58,13 @@ def _forget_in_child() -> None:
 
 
 forks.in_child(_forget_in_child)
+
+
+def restore_inherited() -> None:
+    """In a forked child of a process that has patched functions: put the original code back."""
+    if mappings.replaced_code and _patched_by != os.getpid():
+        library.loaded().accel_magic_patching_restore()
+        mappings.replaced_code.clear()
 
 
 def in_use() -> str:
@@ -166,7 +176,7 @@ class FunctionMemory:
         self.fd = collector_memory.create(collector_memory.FUNCTIONS).fd
         self.area = Area(self.fd, collector_memory.FUNCTIONS)
         self.library = library.loaded()
-        self.library.accel_magic_patching_restore()  # what a forked child has inherited
+        restore_inherited()
         if error := self.library.accel_magic_patching_use(self.fd, collector_memory.FUNCTIONS.size):
             raise OSError(error, os.strerror(error))
         points, programs = self.library.accel_magic_patching_points(), self.library.accel_magic_patching_programs()
@@ -374,6 +384,8 @@ class PatchedTrace:
 
     def _note_replaced(self, codes: Iterable[Code]) -> None:
         """Have symbols of the replaced pages found in their files."""
+        global _patched_by  # noqa: PLW0603 - of this module and its forked children
+        _patched_by = self._owner
         known = self._memory.library.accel_magic_patching_replaced
         pairs = np.zeros((known(None, 0), 2), np.uint64)
         known(pairs.ctypes.data, len(pairs))

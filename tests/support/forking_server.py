@@ -13,6 +13,7 @@ import importlib
 import json
 import os
 import pkgutil
+import re
 import runpy
 import signal
 import socket
@@ -23,8 +24,8 @@ import threading
 import types
 from pathlib import Path
 
-ENTRY = (".__main__", ".libaccel_magic_itt", ".libaccel_magic_steps")
-"""Modules that only run, and libraries that are no modules."""
+LIBRARY = re.compile(r".*\.libaccel_magic_\w+")
+"""A library, which is no module."""
 KERNEL = "ipykernel_launcher"
 ID = struct.Struct("i")
 BOUNDING_DROP, DUMPABLE, AMBIENT, AMBIENT_CLEAR = 24, 4, 47, 4
@@ -136,7 +137,8 @@ def ready():
     import accel_magic
 
     for module in pkgutil.walk_packages(accel_magic.__path__, f"{accel_magic.__name__}."):
-        if not module.name.startswith("accel_magic.lab.models") and not module.name.endswith(ENTRY):
+        of_openvino, runs = module.name.startswith("accel_magic.lab.models"), module.name.endswith(".__main__")
+        if not of_openvino and not runs and not LIBRARY.fullmatch(module.name):
             importlib.import_module(module.name)
     for name in sys.argv[1:]:
         importlib.import_module(name)
