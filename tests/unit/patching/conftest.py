@@ -1,6 +1,7 @@
 """Libraries whose functions are patched, and scripts that trace them in a Python of their own."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -67,6 +68,18 @@ def programs(libraries):
     subprocess.run(["gcc", "-O2", "-o", dynamic, HERE / "calls.c", work, f"-Wl,-rpath,{work.parent}"], check=True)
     subprocess.run(["gcc", "-static", "-o", static, plain], check=True)
     return dynamic, static
+
+
+@pytest.fixture
+def run_beside(libraries):
+    """Run a script after `HEAD` in a new Python, in which another library comes before all others."""
+
+    def run_beside(library, script):
+        command = [sys.executable, "-c", HEAD + script, *map(str, libraries)]
+        environment = os.environ | {"LD_PRELOAD": os.fspath(library)}
+        return subprocess.run(command, check=False, env=environment, capture_output=True, text=True)
+
+    return run_beside
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@
 #include <sys/time.h>
 #include <ucontext.h>
 #include <unistd.h>
+#include <unwind.h>
 
 #define CALLED __attribute__((noinline, noipa, visibility("default")))
 
@@ -440,4 +441,65 @@ CALLED long recurses(long depth)
 
 	__asm__ volatile("" : "+r"(result));
 	return result;
+}
+
+/* What an unwinder finds that is called by three functions */
+
+struct walk {
+	void **found;
+	int most, count;
+};
+
+static _Unwind_Reason_Code add_frame(struct _Unwind_Context *context, void *argument)
+{
+	struct walk *walk = argument;
+
+	if (walk->count < walk->most)
+		walk->found[walk->count++] = (void *)_Unwind_GetIP(context);
+	return _URC_NO_REASON;
+}
+
+CALLED long unwinds(void **found, int most)
+{
+	struct walk walk = {found, most, 0};
+	long count;
+
+	_Unwind_Backtrace(add_frame, &walk);
+	count = walk.count;
+
+	__asm__ volatile("" : "+r"(count));
+	return count;
+}
+
+CALLED long calls_unwinds(void **found, int most)
+{
+	long count = unwinds(found, most);
+
+	__asm__ volatile("" : "+r"(count));
+	return count;
+}
+
+CALLED long begins_unwinds(void **found, int most)
+{
+	long count = calls_unwinds(found, most);
+
+	__asm__ volatile("" : "+r"(count));
+	return count;
+}
+
+CALLED long calls_back(void (*function)(void))
+{
+	long one = 1;
+
+	function();
+	__asm__ volatile("" : "+r"(one));
+	return one;
+}
+
+CALLED long calls_calls_back(void (*function)(void))
+{
+	long one = calls_back(function);
+
+	__asm__ volatile("" : "+r"(one));
+	return one;
 }
