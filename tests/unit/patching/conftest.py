@@ -54,7 +54,9 @@ def libraries(tmp_path_factory):
     folder = tmp_path_factory.mktemp("patching")
     flags = ["-O2", "-fPIC", "-shared", "-Wall", "-Werror", "-fno-optimize-sibling-calls", "-pthread"]
     warnings = ["-Wno-infinite-recursion"]
-    subprocess.run(["gcc", *flags, *warnings, "-o", folder / "libwork.so", HERE / "work.c"], check=True)
+    subprocess.run(
+        ["gcc", *flags, *warnings, "-o", folder / "libwork.so", HERE / "work.c", HERE / "executes.c"], check=True
+    )
     subprocess.run(["g++", *flags, *warnings, "-o", folder / "libthrows.so", HERE / "throws.cpp"], check=True)
     return folder / "libwork.so", folder / "libthrows.so"
 

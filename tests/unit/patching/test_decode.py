@@ -1,9 +1,12 @@
 """Instructions are decoded as objdump does, and moved ones do what the original ones do, for whole libraries."""
 
+import json
 import os
 import re
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -138,6 +141,38 @@ def is_call(here, following, text, copies):
         and high.endswith(f"$0x{following >> 32:x},0x4(%rsp)")
         and target.removeprefix("jmp") == text.removeprefix("call")
     )
+
+
+UNREPEATABLE = re.compile(r"(rep\w* |lock |syscall|int |int3|cpuid|rd\w+ |rd\w+$|xgetbv|hlt|in |out |ud2|bt[src] )")
+COMPARES = ("cmp", "test", "ucomi", "comi", "push", "call", "jmp", "nop", "prefetch", "bt ")
+
+
+def changes_memory_of_all(text):
+    """Whether an instruction does not do the same each time, or changes variables of its library or its thread."""
+    *_, last = text.partition("#")[0].strip().rsplit(",", 1) if "(" not in text else [text.partition("#")[0].strip()]
+    stores = last.endswith("(%rip)") or re.search(r"%fs:\S*$", last)
+    return bool(UNREPEATABLE.match(text) or (stores and not text.startswith(COMPARES)))
+
+
+@pytest.mark.component
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_moved_instructions_do_what_the_original_ones_do(name, tmp_path, libraries):
+    """On random registers, of which many point to memory: registers, flags, memory, stack, and where they lead."""
+    paths = mapped(name)
+    if not paths:
+        pytest.skip(f"{name} is not loaded")
+    left_out = tmp_path / "left_out"
+    left_out.write_text(
+        json.dumps([address for address, _, text in disassembled(paths[0]) if changes_memory_of_all(text)])
+    )
+    command = [sys.executable, Path(__file__).with_name("executes_all.py"), libraries[0], paths[0], left_out]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, (done.returncode, done.stderr[-4000:])
+    executed, moved, different = json.loads(done.stdout)
+
+    assert different == {}
+    assert executed > 500
+    assert moved > 0.8 * executed
 
 
 @pytest.mark.parametrize(
