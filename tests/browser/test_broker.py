@@ -104,7 +104,12 @@ def test_the_quickstart_runs_live_from_top_to_bottom_without_any_right(lab, brow
     for cell in traced.values():
         played = "--replay" in cell.source
         assert ("REPLAY" in text_of(cell)) == played
-        assert ("scope self, through the broker" in text_of(cell)) == (not played)
+        assert ("scope self" in text_of(cell)) == (not played)
+        if not played:
+            assert ("through the broker" in text_of(cell)) == ("tracepoint" in cell.source)
+            assert ("functions patched" in text_of(cell) or "1 function patched" in text_of(cell)) == (
+                "uprobe" in cell.source
+            )
     notebook.screenshot("broker-quickstart")
     (measured,) = [number for number in traced if "time.monotonic() + 3" in cells[number].source]
     counted = [count for count in map(events_in, rows[measured]) if count is not None]

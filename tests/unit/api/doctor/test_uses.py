@@ -8,6 +8,7 @@ from accel_magic.broker import broker_client, broker_policy, broker_socket
 from accel_magic.errors import MachineError
 from accel_magic.gpu import requirements
 from accel_magic.lab import image
+from accel_magic.patching import choice
 
 KPROBES = Check("kprobes", "warning", "not in this kernel", "boot another")
 PRIVILEGE = Check("privilege", "missing", "none", "run as root")
@@ -22,6 +23,7 @@ def found(tmp_path, monkeypatch):
     monkeypatch.setattr(requirements, "look_for_gpus", lambda: requirements.Gpus((), "none", "buy one"))
     monkeypatch.setattr(image, "is_built", lambda kernel: kernel == "7.2")
     monkeypatch.setattr(broker_socket, "needed", lambda: False)
+    monkeypatch.setattr(choice, "unavailable", lambda: "")
     monkeypatch.delenv("ACCEL_MAGIC_LAB", raising=False)
     return lambda *checks: {use.magic: use for use in uses(tmp_path, checks, [OPENVINO])}
 
@@ -45,6 +47,7 @@ def test_what_the_machine_lacks_is_played_back_with_the_fix(found):
     assert how(found()) == {
         "%%ktrace tracepoint:...": "live",
         "%%ktrace kprobe:..., MODULE:...": "live",
+        "%%ktrace uprobe:LIB:NAME": "live",
         "%%ktrace uprobe:..., usdt:...": "live",
         "%%flame": "live",
         "%%ktrace openvino": "live",
@@ -59,8 +62,17 @@ def test_what_the_machine_lacks_is_played_back_with_the_fix(found):
     assert limited["%%ktrace uprobe:..., usdt:..."].how == "live"
 
 
+def test_a_process_whose_functions_are_not_patched_says_why(found, monkeypatch):
+    monkeypatch.setattr(choice, "unavailable", lambda: "it is debugged")
+    use = found()["%%ktrace uprobe:LIB:NAME"]
+
+    assert (use.how, use.detail) == ("no", "functions of this process are not patched: it is debugged")
+
+
 def test_without_privilege_this_process_can_still_be_looked_at(found):
     limited = found(PRIVILEGE)
+
+    assert limited["%%ktrace uprobe:LIB:NAME"].how == "live"
 
     assert limited["%%ktrace openvino"] == OPENVINO
     assert limited["%%flame"].how == "live"

@@ -127,8 +127,7 @@ def test_integers_and_requested_precisions_are_not_reported(traced, quantized, s
 @pytest.mark.parametrize(("threads", "together", "shown"), [(1, False, True), (None, False, False), (1, True, False)])
 def test_a_model_with_fewer_threads_than_cores_is_found_if_it_runs_alone(traced, threads, together, shown):
     settings = {} if threads is None else {"INFERENCE_NUM_THREADS": threads}
-    found = traced(
-        f"""
+    script = f"""
 import threading
 value = given = op.parameter([1, 32, 96, 96], np.float32)
 for _ in range(3):
@@ -143,9 +142,11 @@ with accel_magic.trace("openvino:layers") as t:
     [one.start() for one in threads]; [one.join() for one in threads]
 finish(t)
 """
-    ).result.openvino
-
-    assert "fewer-threads" in found.findings.checked
+    for _ in range(3):  # on a busy machine, what is between the inferences may take most of the time
+        found = traced(script).result.openvino
+        assert "fewer-threads" in found.findings.checked
+        if ("fewer-threads" in found.findings.ids) == shown:
+            break
     assert ("fewer-threads" in found.findings.ids) == shown
 
 
