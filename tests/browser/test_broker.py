@@ -104,17 +104,13 @@ def test_the_quickstart_runs_live_from_top_to_bottom_without_any_right(lab, brow
     for cell in traced.values():
         played = "--replay" in cell.source
         assert ("REPLAY" in text_of(cell)) == played
-        assert ("scope self" in text_of(cell)) == (not played)
-        if not played:
-            assert ("through the broker" in text_of(cell)) == ("tracepoint" in cell.source)
-            assert ("functions patched" in text_of(cell) or "1 function patched" in text_of(cell)) == (
-                "uprobe" in cell.source
-            )
+        assert ("through the broker" in text_of(cell)) == (not played and "tracepoint" in cell.source)
+        assert played or ("patched" in text_of(cell)) == ("uprobe" in cell.source)
     notebook.screenshot("broker-quickstart")
     (measured,) = [number for number in traced if "time.monotonic() + 3" in cells[number].source]
     counted = [count for count in map(events_in, rows[measured]) if count is not None]
     assert counted == sorted(counted)
-    assert len(set(counted)) >= 3
+    assert len(set(counted)) >= 3, rows[measured]
     assert json.loads(text_of(cells[-1])) == {
         "hits": [INFERENCES, INFERENCES],
         "events": 2 * INFERENCES,
