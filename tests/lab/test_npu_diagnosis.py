@@ -84,10 +84,22 @@ def traced(guest, command):
     return result.diagnose(), Load.from_json(result.value.stdout)
 
 
+def is_of_suspension(finding):
+    """Whether it is the reply for which the driver waits only 5 ms when it suspends the NPU, late on a busy machine."""
+    if finding.id != "request-unanswered":
+        return False
+    found = finding.evidence[0].values
+    return found["waited_ns"] < 50e6 * found["unanswered"]
+
+
 def evidence_of(findings, fault):
     """The evidence for the fault's cause, which must be the first finding and the only cause."""
     # The kernel misses hits on a busy machine.
-    worse = [finding for finding in findings if finding.severity != "note" and finding.id != "hits-missed"]
+    worse = [
+        finding
+        for finding in findings
+        if finding.severity != "note" and finding.id != "hits-missed" and not is_of_suspension(finding)
+    ]
     assert worse, findings
     assert worse[0].id == CAUSES[fault], findings
     assert {finding.id for finding in worse[1:]} <= CONSEQUENCES.get(fault, set()), findings
@@ -115,12 +127,8 @@ def test_a_run_that_wakes_the_npu_has_only_a_note_about_it(asleep, load):
     findings, done = traced(asleep, load(jobs=20))
 
     assert done.ok == 20
-    told = [(finding.id, *finding.evidence) for finding in findings]
-    assert set(findings.ids) <= {"boot-in-region", "wake-per-job", "buffers-churned", "request-unanswered"}, told
-    # A busy machine's emulated NPU may not answer within the 5 ms that the driver waits when it suspends the NPU.
-    for finding in findings:
-        if finding.id == "request-unanswered":
-            assert finding.evidence[0].values["waited_ns"] < 50e6 * finding.evidence[0].values["unanswered"], told
+    found = {finding.id: finding.evidence for finding in findings if not is_of_suspension(finding)}
+    assert set(found) <= {"boot-in-region", "wake-per-job", "buffers-churned"}, found
 
 
 @pytest.mark.thorough  # test_npu_analysis.py traces the same fault, and unit tests cover the rule

@@ -2,9 +2,9 @@
 
 import pytest
 
-pytestmark = [pytest.mark.component, pytest.mark.thorough]
-
 SECONDS = 1800
+
+pytestmark = [pytest.mark.component, pytest.mark.thorough, pytest.mark.timeout(SECONDS + 600)]
 
 
 def test_half_an_hour_of_everything_loses_nothing(run):
