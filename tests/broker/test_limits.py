@@ -317,7 +317,7 @@ request = TraceRequest(("uprobe:libc:atoi",), mode="count")
 with broker_client._opened(request) as (places, files):
     connection = broker_client.connection()._socket
     codec.send(connection, AttachRequest(request=request, places=places, files=files))
-before, end = -1, time.monotonic() + 50
+before, end = -1, time.monotonic() + 200
 while counters.sum() != before and time.monotonic() < end:
     before = counters.sum()
     done = time.monotonic() + 1
