@@ -95,7 +95,7 @@ def simulating(*, quick: bool) -> Iterator[Measured]:
 
 
 def _instrumented(ptx: str, pairs: list[tuple[GpuSource, Placement]]) -> str:
-    return inject(ptx, compile_probes(pairs, ARCH)).text
+    return inject(ptx, compile_probes(pairs, ARCH)).code
 
 
 def _took(work: object) -> float:

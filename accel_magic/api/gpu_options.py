@@ -46,14 +46,15 @@ class GpuOptions:
     )
     device: Asked = option(
         "auto",
-        "cuda: an NVIDIA GPU; cpu: the simulated device; auto: a GPU if there is one",
-        "`cuda`: an NVIDIA GPU; `cpu`: the simulated device; `auto`: a GPU if there is one",
-        choices=("auto", "cuda", "cpu"),
+        "cuda: an NVIDIA GPU; opencl: a device of OpenCL; cpu: the simulated device; auto: what there is",
+        "`cuda`: an NVIDIA GPU; `opencl`: a device of OpenCL; `cpu`: the simulated device; `auto`: a GPU if there is "
+        "one, else a device of OpenCL if pyopencl is imported, else the simulated device",
+        choices=("auto", "cuda", "cpu", "opencl"),
     )
     gpu: int | None = option(
         None,
-        "number of the GPU in the driver's list",
-        "which GPU, in the driver's numbering",
+        "number of the GPU in the driver's list, or of the device over all OpenCL platforms",
+        "which GPU, in the driver's numbering; of OpenCL which device, over all platforms",
         metavar="N",
         kinds=(int,),
         unset="the current context's, else the first",

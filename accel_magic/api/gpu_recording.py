@@ -11,6 +11,8 @@ import pandas as pd
 
 from accel_magic.quantities import sentence_text
 from accel_magic.recording.gpu_data import KERNELS, LAUNCHES, MODULES, SITES, GpuRecording
+from accel_magic.spirv.spirv_module import SpirvModule
+from accel_magic.spirv.text import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -65,7 +67,7 @@ def recording_of(
         each.salvage()
     contents, printed = (*live.contents(), *on_cpu.contents()), live.printed()
     lost_prints = sum(int(each.losses()[-1]) for each in shared)
-    all_notes = [*notes, *_exact_to(clock), *dict.fromkeys(each.unread for each in shared if each.unread)]
+    all_notes = [*notes, *seen.notes, *_exact_to(clock), *dict.fromkeys(each.unread for each in shared if each.unread)]
     all_notes += [sentence_text(lost_prints, "printed lines were lost: the print ring was full")] if lost_prints else []
     all_notes += [
         *on_cpu.all_notes(),
@@ -132,7 +134,7 @@ def _kernels(seen: Seen) -> pd.DataFrame:
                 "kernel": kernel.report.number,
                 "name": kernel.report.name,
                 "framework": kernel.source.framework,
-                "module": modules.get(kernel.text, -1),
+                "module": modules.get(kernel.code, -1),
                 "instrumented": kernel.report.instrumented,
                 "sites": kernel.report.sites,
                 "launches": sum(launches[pid, number, kernel.report.name] for number in (None, kernel.report.number)),
@@ -161,18 +163,26 @@ def _kernels(seen: Seen) -> pd.DataFrame:
     return frame_of(rows, KERNELS)
 
 
-def _changed(seen: Seen) -> dict[str, int]:
-    """Numbers of the modules that were instrumented, by their new text."""
+def _changed(seen: Seen) -> dict[str | bytes, int]:
+    """Numbers of the modules that were instrumented, by their new code."""
     return {
-        text: number
-        for number, text in enumerate(dict.fromkeys(k.text for k in seen.kernels if k.text != k.source.ptx))
+        code: number
+        for number, code in enumerate(dict.fromkeys(k.code for k in seen.kernels if k.code != k.source.code))
     }
 
 
 def _modules(seen: Seen) -> pd.DataFrame:
-    sources = {kernel.text: kernel.source for kernel in seen.kernels}
-    rows = [{"arch": sources[text].arch, "before": sources[text].ptx, "after": text} for text in _changed(seen)]
+    sources = {kernel.code: kernel.source for kernel in seen.kernels}
+    rows = [
+        {"arch": sources[code].arch, "before": _text(sources[code].code), "after": _text(code)}
+        for code in _changed(seen)
+    ]
     return frame_of(rows, MODULES)
+
+
+def _text(code: str | bytes) -> str:
+    """PTX, or SPIR-V as text."""
+    return code if isinstance(code, str) else text_of(SpirvModule.read(code))
 
 
 def _launches(seen: Seen, start_ns: int) -> pd.DataFrame:

@@ -10,7 +10,7 @@ from collections import defaultdict, deque
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from accel_magic.devices.cuda.driver import CudaDriver
     from accel_magic.devices.device import DeviceMemory
-    from accel_magic.devices.launches import KernelSource, LaunchRequest
+    from accel_magic.devices.launches import Code, KernelSource, LaunchRequest
     from accel_magic.devices.targets import Asked, Target
     from accel_magic.kernel.stacks.stack_table import StackTable
 
@@ -101,9 +101,9 @@ class Launches:
         """Stop watching and restore the frameworks; does nothing if nothing is watched."""
         self._undo.close()
 
-    def rewrite(self, kernel: KernelSource) -> str:
+    def rewrite(self, kernel: KernelSource[Code]) -> Code:
         """Return the kernel unchanged."""
-        return kernel.ptx
+        return kernel.code
 
     def launching(self, launch: LaunchRequest) -> None:
         """Prepare the device for a launch."""
@@ -130,6 +130,12 @@ class Launches:
     def skipped(self, name: str, reason: str) -> None:
         """Record what could not be watched, and why."""
         self._skipped[name] = reason
+
+    def withdrawn(self, source: KernelSource[Any], reason: str) -> None:
+        """Do nothing: kernels are not rewritten."""
+
+    def noted(self, note: str) -> None:
+        """Do nothing: kernels are not rewritten."""
 
     def wait(self) -> None:
         """Wait for the device or an interrupt; kernels that still run then have no duration."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from accel_magic.devices.sim import SimulatedDevice
 
 
-DeviceName = Literal["cuda", "cpu"]
+DeviceName = Literal["cuda", "cpu", "opencl"]
 _APART: Final = 10_000
 """Two oscillators differ by at most one part in this many: 100 ppm, the worst sold."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from accel_magic.ptx.ptx_model import SourceLine
@@ -13,15 +13,19 @@ SIMULATED_DEVICE: Final = "simulated device"
 """The simulated device's name in all output."""
 
 
+Code = TypeVar("Code", str, bytes)
+"""A module's code: PTX, which is text, or SPIR-V, which is not."""
+
+
 @dataclass(frozen=True, slots=True)
-class KernelSource:
-    """PTX that a framework has just compiled.
+class KernelSource(Generic[Code]):
+    """PTX or SPIR-V that a framework has just compiled.
 
     Attributes:
         framework: The adapter's name.
-        names: Entries in the module, by their names in PTX.
-        ptx: The module's text.
-        arch: Target architecture: `sm_80`.
+        names: Entries in the module, by their names there.
+        code: The module.
+        arch: Target architecture: `sm_80`; of SPIR-V `spirv64`.
         origin: Where the kernel's source begins, if the framework knows.
         pid: The process that compiles it; 0 for this one.
 
@@ -29,7 +33,7 @@ class KernelSource:
 
     framework: str
     names: tuple[str, ...]
-    ptx: str
+    code: Code
     arch: str
     origin: SourceLine | None = None
     pid: int = 0
@@ -41,7 +45,7 @@ class LaunchRequest:
 
     Attributes:
         framework: The adapter's name.
-        kernel: The entry's name in PTX.
+        kernel: The entry's name in its module.
         grid: Blocks in x, y, z.
         block: Threads of a block in x, y, z.
         shared_bytes: Dynamic shared memory.
@@ -74,10 +78,10 @@ class LaunchRequest:
 
 
 class Observer(Protocol):
-    """Is notified of kernels and launches, and decides what PTX runs."""
+    """Is notified of kernels and launches, and decides what code runs."""
 
-    def rewrite(self, kernel: KernelSource) -> str:
-        """Return the PTX to use: changed, or the same."""
+    def rewrite(self, kernel: KernelSource[Code]) -> Code:
+        """Return the code to use: changed, or the same."""
 
     def launching(self, launch: LaunchRequest) -> None:
         """Handle a launch that is about to happen."""
@@ -87,3 +91,9 @@ class Observer(Protocol):
 
     def skipped(self, name: str, reason: str) -> None:
         """Handle a kernel, or a framework, that was seen but cannot be instrumented, with the reason."""
+
+    def withdrawn(self, source: KernelSource[Any], reason: str) -> None:
+        """Handle a module that was rewritten, and runs as it was after all, with the reason."""
+
+    def noted(self, note: str) -> None:
+        """Handle a note for the user."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from accel_magic.devices.device import SimulatedMemory
 from accel_magic.devices.launches import SIMULATED_DEVICE
@@ -15,9 +17,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from accel_magic.devices.device import DeviceMemory, DeviceName
+    from accel_magic.devices.opencl.opencl_library import OpenClDevice
     from accel_magic.devices.sim import SimulatedDevice
 
-Asked = Literal["auto", "cuda", "cpu"]
+Asked = Literal["auto", "cuda", "cpu", "opencl"]
+
+
+SPIRV: Final = "spirv64"
+"""The architecture of OpenCL devices."""
 
 
 @dataclass(frozen=True)
@@ -25,11 +32,11 @@ class Target:
     """The device of a trace.
 
     Attributes:
-        kind: `cuda` for a device of the NVIDIA driver, `cpu` for the simulated device.
+        kind: `cuda` for a device of the NVIDIA driver, `cpu` for the simulated device, `opencl` for one of OpenCL.
         name: The name in output.
-        architecture: What kernels are compiled for: `sm_90`.
-        simulated: Whether it is simulated rather than a GPU.
-        gpu: The driver's number for the GPU.
+        architecture: What kernels are compiled for: `sm_90`, `spirv64`.
+        simulated: Whether kernels are interpreted, and times are a model's.
+        gpu: The number of the GPU or of the OpenCL device.
         note: Why the GPU that this machine seems to have is not used.
 
     """
@@ -46,8 +53,10 @@ def target(requested: Asked, gpu: int | None = None) -> Target:
     """Find the device.
 
     Args:
-        requested: `auto` takes a GPU if the NVIDIA driver has one, else the simulated device.
-        gpu: The driver's number for the GPU; None for the GPU of the thread's current context, else the first.
+        requested: `auto` takes a GPU if the NVIDIA driver has one; else, if pyopencl is imported, an OpenCL device that
+            can be traced; else the simulated device.
+        gpu: The number of the GPU, or of the OpenCL device; None for the GPU of the thread's current context, else the
+            first.
 
     Raises:
         MachineError: A GPU was requested, and none can be used.
@@ -62,20 +71,26 @@ def target(requested: Asked, gpu: int | None = None) -> Target:
                 code="gpu.option-not-for-cpu",
             )
         return _simulated()
+    if requested == "opencl":
+        return _opencl(gpu)
     try:
         return _cuda(gpu)
     except MachineError as error:
         if requested == "cuda" or gpu is not None:
             raise
-        return _simulated(_worth_a_note(error))
+        note = _worth_a_note(error)
+    if "pyopencl" in sys.modules:
+        with contextlib.suppress(MachineError):
+            return _opencl(None, note)
+    return _simulated(note)
 
 
 @contextmanager
-def opened(found: Target) -> Iterator[tuple[DeviceMemory, SimulatedDevice | None]]:
+def opened(found: Target) -> Iterator[tuple[DeviceMemory, SimulatedDevice | OpenClDevice | None]]:
     """Open a device for the duration of the context.
 
     Yields:
-        Its memory, and the simulated device itself (None for a GPU).
+        Its memory; and the simulated device itself or the OpenCL device, None for a GPU.
 
     Raises:
         MachineError: It cannot be used now.
@@ -89,6 +104,17 @@ def opened(found: Target) -> Iterator[tuple[DeviceMemory, SimulatedDevice | None
             yield memory, None
         finally:
             memory.close()
+        return
+    if found.kind == "opencl":
+        from accel_magic.devices.opencl import opencl_library
+        from accel_magic.devices.opencl.opencl_memory import OpenClMemory
+
+        chosen = opencl_library.chosen(found.gpu)
+        shared = OpenClMemory(chosen)
+        try:
+            yield shared, chosen
+        finally:
+            shared.close()
         return
     from accel_magic.devices.sim import SimulatedDevice
 
@@ -105,6 +131,13 @@ def _cuda(number: int | None) -> Target:
 
     gpu = gpus.chosen(number)
     return Target("cuda", gpu.name, gpu.architecture, gpu.simulated, gpu.number)
+
+
+def _opencl(number: int | None, note: str = "") -> Target:
+    from accel_magic.devices.opencl import opencl_library
+
+    device = opencl_library.chosen(number)
+    return Target("opencl", device.label, SPIRV, simulated=False, gpu=device.number, note=note)
 
 
 def _worth_a_note(error: MachineError) -> str:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from accel_magic.errors import AccelMagicError
 from accel_magic.gpu.codegen.compile import compile_probes
+from accel_magic.gpu.codegen.spirv import compile_spirv
 from accel_magic.gpu.inject import inject
 from accel_magic.gpu.inject.report import KernelReport
+from accel_magic.gpu.inject.spirv import inject_spirv
 from accel_magic.interrupts import uninterrupted
 from accel_magic.kernel.own_threads import at_work, thread_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from accel_magic.devices.launches import KernelSource, LaunchRequest
-    from accel_magic.gpu.inject.report import Site
+    from accel_magic.devices.launches import Code, KernelSource, LaunchRequest
+    from accel_magic.gpu.inject.report import Injection, Site
+    from accel_magic.gpu.inject.spirv.spirv_probes import SpirvProbes
     from accel_magic.gpu.inject.template import ProbeCode
     from accel_magic.gpu.maps.map_layout import Placement
     from accel_magic.gpu.program.program_source import GpuSource
@@ -31,13 +34,13 @@ class SeenKernel:
     Attributes:
         report: What was inserted into it.
         source: The original module.
-        text: The module with programs in it.
+        code: The module with programs in it.
 
     """
 
     report: KernelReport
-    source: KernelSource
-    text: str
+    source: KernelSource[Any]
+    code: str | bytes
 
 
 @dataclass
@@ -50,6 +53,7 @@ class Seen:
     skipped: dict[str, str] = field(default_factory=dict)
     left_alone: list[SeenKernel] = field(default_factory=list)
     """Kernels of native binaries that cannot be instrumented; they have no number."""
+    notes: list[str] = field(default_factory=list)
 
 
 class Instrumenter:
@@ -82,37 +86,39 @@ class Instrumenter:
         self._after = after
         self._elsewhere = elsewhere
         self._probes: dict[str, tuple[tuple[Attach, ProbeCode], ...]] = {}
+        self._spirv: SpirvProbes | None = None
         self._lock = threading.Lock()
         self._counting = threading.Lock()
 
-    def rewrite(self, kernel: KernelSource) -> str:
-        """Return the PTX with the programs in it; the same text if nothing was inserted.
+    def rewrite(self, kernel: KernelSource[Code]) -> Code:
+        """Return the module with the programs in it; the same if nothing was inserted.
 
         Interrupts are deferred to the end: LLVM does not survive one in the middle of its work.
         """
         with self._lock, at_work(), uninterrupted():
             return self._rewritten(kernel)
 
-    def _rewritten(self, kernel: KernelSource) -> str:
+    def _rewritten(self, kernel: KernelSource[Code]) -> Code:
         try:
             if reason := self._elsewhere():
                 self.seen.skipped.update(dict.fromkeys(kernel.names, reason))
-                return kernel.ptx
-            probes = self._compiled(kernel.arch)
-            done = inject(
-                kernel.ptx,
-                probes,
-                requested=self._requested,
-                first_site=len(self.seen.sites),
-                first_kernel=len(self.seen.kernels),
-            )
+                return kernel.code
+            done = self._injected(kernel)
         except AccelMagicError as error:
             # The user's kernel must run anyway.
             self.seen.skipped.update(dict.fromkeys(kernel.names, str(error).replace("\n", ";")))
-            return kernel.ptx
-        self.seen.kernels += [SeenKernel(report, kernel, done.text) for report in done.kernels]
+            return kernel.code
+        self.seen.kernels += [SeenKernel(report, kernel, done.code) for report in done.kernels]
         self.seen.sites += done.sites
-        return done.text
+        return done.code
+
+    def _injected(self, kernel: KernelSource[Code]) -> Injection[Code]:
+        first = {"first_site": len(self.seen.sites), "first_kernel": len(self.seen.kernels)}
+        if isinstance(kernel.code, str):
+            return inject(kernel.code, self._compiled(kernel.arch), requested=self._requested, **first)
+        if self._spirv is None:
+            self._spirv = compile_spirv(self._sources)
+        return inject_spirv(kernel.code, self._spirv, requested=self._requested, **first)
 
     def launching(self, launch: LaunchRequest) -> None:
         """Prepare the device."""
@@ -143,28 +149,33 @@ class Instrumenter:
         with self._counting:
             self.seen.launches.append(launch)
 
-    def number(self, source: KernelSource, name: str) -> int | None:
+    def number(self, source: KernelSource[Any], name: str) -> int | None:
         """Return the number that programs read as `kernel`; None if the module has no recorded kernel of this name."""
         with self._lock:
             found = (kernel.report for kernel in self.seen.kernels if kernel.source is source)
             return next((report.number for report in found if report.name == name), None)
 
-    def left_alone(self, source: KernelSource, reason: str) -> None:
+    def left_alone(self, source: KernelSource[Any], reason: str) -> None:
         """Record kernels that cannot be instrumented, and why."""
         with self._lock:
             self.seen.left_alone += [
-                SeenKernel(KernelReport(name, -1, instrumented=False, reason=reason, sites=0), source, source.ptx)
+                SeenKernel(KernelReport(name, -1, instrumented=False, reason=reason, sites=0), source, source.code)
                 for name in source.names
                 if self._requested(name)
             ]
 
-    def withdrawn(self, source: KernelSource, reason: str) -> None:
+    def withdrawn(self, source: KernelSource[Any], reason: str) -> None:
         """Mark a module as not instrumented after all: the device rejects it and runs the original."""
         with self._lock:
             for at, kernel in enumerate(self.seen.kernels):
                 if kernel.source is source:
                     report = replace(kernel.report, instrumented=False, reason=reason, sites=0)
-                    self.seen.kernels[at] = SeenKernel(report, source, source.ptx)
+                    self.seen.kernels[at] = SeenKernel(report, source, source.code)
+
+    def noted(self, note: str) -> None:
+        """Record a note for the user, once."""
+        if note not in self.seen.notes:
+            self.seen.notes.append(note)
 
     def _compiled(self, arch: str) -> tuple[tuple[Attach, ProbeCode], ...]:
         if arch not in self._probes:

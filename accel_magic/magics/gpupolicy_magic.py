@@ -240,7 +240,7 @@ def parser() -> MagicParser:
         help="instead of a cell: a variable with a PageTrace or a result of pagetrace, a file, or a generated trace: "
         "scan, loop, zipf:blocks=512,skew=0.9...",
     )
-    made.add_argument("--device", choices=("auto", "cuda", "cpu"), help="of the cell's kernels")
+    made.add_argument("--device", choices=("auto", "cuda", "cpu", "opencl"), help="of the cell's kernels")
     made.add_argument("--memory", metavar="SIZE", help="60%% of what is touched, 512MiB, or a number of 2 MiB chunks")
     made.add_argument(
         "--tenants",

@@ -121,7 +121,7 @@ def run(
         if address:
             device.copy_in(address, one)
     values = [address or one for address, one in zip(addresses, arguments, strict=True)]
-    device.launch(device.load(injection.text), kernel, grid, block, values, shared_bytes=shared)
+    device.launch(device.load(injection.code), kernel, grid, block, values, shared_bytes=shared)
     outputs = [
         device.copy_out(address, one.nbytes).view(one.dtype).copy()
         for address, one in zip(addresses, arguments, strict=True)

@@ -1,7 +1,7 @@
 """Adapters of frameworks that make GPU kernels: installed for the traced cell and removed after it.
 
-An adapter passes the PTX of every kernel that its framework compiles or launches to an `Observer`, and makes the
-framework use the PTX that the observer returns. With a simulated device it runs the kernels there.
+An adapter passes the code of every kernel that its framework compiles or launches to an `Observer`, and makes the
+framework use the code that the observer returns. With a simulated device it runs the kernels there.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ import sys
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from accel_magic.devices.launches import SIMULATED_DEVICE, KernelSource, LaunchRequest, Observer
+from accel_magic.devices.launches import SIMULATED_DEVICE, Code, KernelSource, LaunchRequest, Observer
+from accel_magic.devices.opencl.opencl_library import OpenClDevice
 from accel_magic.errors import ProbeError
 from accel_magic.gpu.adapters.patching import on_import
 
@@ -46,6 +47,8 @@ class _Framework:
     adapter: str
 
 
+OPENCL: Final = "pyopencl"
+"""The adapter of OpenCL's kernels; all others are of CUDA's."""
 FRAMEWORKS: Final = (
     _Framework("triton", "triton"),
     _Framework("numba.cuda", "numba_cuda"),
@@ -53,21 +56,30 @@ FRAMEWORKS: Final = (
     _Framework("cuda.core", "cuda_core"),
     _Framework("cuda.bindings.driver", "nvrtc_bindings"),
     _Framework("torch", "inductor"),
+    _Framework("pyopencl", OPENCL),
 )
 """All frameworks. None is imported here: an adapter is created once the user has imported its framework."""
 
 
-def adapter_for(module: str, device: AdapterDevice | None = None) -> Adapter:
+def adapter_for(module: str, device: AdapterDevice | OpenClDevice | None = None) -> Adapter:
     """Create the adapter of one framework.
 
     Args:
         module: As in `FRAMEWORKS`.
-        device: The simulated device to run kernels on; None for the GPU.
+        device: The simulated device to run kernels on, or the OpenCL device whose kernels are traced; None for the GPU.
 
     """
     (framework,) = (one for one in FRAMEWORKS if one.module == module)
-    adapter: Adapter = import_module(f"{__name__}.{framework.adapter}").adapter(device)
+    own = device if framework.adapter != OPENCL or isinstance(device, OpenClDevice) else None
+    adapter: Adapter = import_module(f"{__name__}.{framework.adapter}").adapter(own)
     return adapter
+
+
+def _watched(device: SimulatedDevice | OpenClDevice | None) -> tuple[_Framework, ...]:
+    """The frameworks whose kernels may run on a device."""
+    if isinstance(device, OpenClDevice):
+        return tuple(one for one in FRAMEWORKS if one.adapter == OPENCL)
+    return FRAMEWORKS
 
 
 @dataclass(eq=False)
@@ -75,7 +87,7 @@ class _Installed:
     """The adapters of one trace; observers in `hearing` are notified of its launches and change no kernels."""
 
     observer: Observer
-    device: SimulatedDevice | None
+    device: SimulatedDevice | OpenClDevice | None
     hearing: list[Observer] = field(default_factory=list)
     _stack: ExitStack = field(default_factory=ExitStack)
 
@@ -83,7 +95,7 @@ class _Installed:
         """Install the adapters of all frameworks that are imported now or later."""
         device = self.device
         with ExitStack() as stack:
-            if device is not None:
+            if device is not None and not isinstance(device, OpenClDevice):
                 from accel_magic.gpu.adapters.native_cpu import children_run_on
                 from accel_magic.gpu.adapters.nvrtc import kernels_run_on
 
@@ -97,9 +109,10 @@ class _Installed:
                 else:
                     self._stack.enter_context(adapter.install(self))
 
-            later = [one.module for one in FRAMEWORKS if one.module not in sys.modules]
+            frameworks = _watched(device)
+            later = [one.module for one in frameworks if one.module not in sys.modules]
             self._stack = stack.pop_all()
-            for framework in FRAMEWORKS:
+            for framework in frameworks:
                 if framework.module not in later:
                     attach(framework.module)
             self._stack.enter_context(on_import(later, attach))
@@ -108,8 +121,8 @@ class _Installed:
         """Remove the adapters; may be called again."""
         self._stack.close()
 
-    def rewrite(self, kernel: KernelSource) -> str:
-        """Return the PTX to use: changed, or the same."""
+    def rewrite(self, kernel: KernelSource[Code]) -> Code:
+        """Return the code to use: changed, or the same."""
         return self.observer.rewrite(kernel)
 
     def launching(self, launch: LaunchRequest) -> None:
@@ -127,13 +140,21 @@ class _Installed:
         for observer in (self.observer, *self.hearing):
             observer.skipped(name, reason)
 
+    def withdrawn(self, source: KernelSource[Any], reason: str) -> None:
+        """Handle a module that was rewritten, and runs as it was after all, with the reason."""
+        self.observer.withdrawn(source, reason)
+
+    def noted(self, note: str) -> None:
+        """Handle a note for the user."""
+        self.observer.noted(note)
+
 
 _INSTALLED: Final[list[_Installed]] = []
 """Running traces, the innermost last; only its adapters are installed."""
 
 
 @contextmanager
-def attached(observer: Observer, device: SimulatedDevice | None = None) -> Iterator[None]:
+def attached(observer: Observer, device: SimulatedDevice | OpenClDevice | None = None) -> Iterator[None]:
     """Install the adapters of all frameworks that are imported now or later, until the context ends.
 
     The adapters of an enclosing trace are removed meanwhile; its observer is still notified of launches. A framework
@@ -141,7 +162,7 @@ def attached(observer: Observer, device: SimulatedDevice | None = None) -> Itera
 
     Args:
         observer: Gets every kernel and launch.
-        device: The simulated device to run kernels on; None for the GPU.
+        device: The simulated device to run kernels on, or the OpenCL device whose kernels are traced; None for the GPU.
 
     Raises:
         ProbeError: An enclosing trace runs kernels on another kind of device.
@@ -164,7 +185,7 @@ def attached(observer: Observer, device: SimulatedDevice | None = None) -> Itera
 
 
 @contextmanager
-def hearing(observer: Observer, device: SimulatedDevice | None = None) -> Iterator[None]:
+def hearing(observer: Observer, device: SimulatedDevice | OpenClDevice | None = None) -> Iterator[None]:
     """Notify an observer that changes no kernels of launches until the context ends; otherwise like `attached`.
 
     Within another trace, that trace's adapters serve both.
@@ -181,11 +202,17 @@ def hearing(observer: Observer, device: SimulatedDevice | None = None) -> Iterat
         outer.hearing.remove(observer)
 
 
-def _outer(device: SimulatedDevice | None) -> _Installed | None:
+def _name(device: SimulatedDevice | OpenClDevice | None) -> str:
+    if isinstance(device, OpenClDevice):
+        return device.label
+    return "GPU" if device is None else SIMULATED_DEVICE
+
+
+def _outer(device: SimulatedDevice | OpenClDevice | None) -> _Installed | None:
     """Find the enclosing trace. Raises ProbeError if it runs kernels on another kind of device."""
     outer = _INSTALLED[-1] if _INSTALLED else None
-    if outer is not None and (outer.device is None) != (device is None):
-        here, there = (SIMULATED_DEVICE if one is not None else "GPU" for one in (device, outer.device))
+    if outer is not None and type(outer.device) is not type(device):
+        here, there = (_name(one) for one in (device, outer.device))
         raise ProbeError(
             f"this trace runs kernels on the {here}, the enclosing trace on the {there}",
             why="a kernel runs once, on one device",

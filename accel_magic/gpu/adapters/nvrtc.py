@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from accel_magic.demangle import means
-from accel_magic.devices.launches import KernelSource, LaunchRequest
+from accel_magic.devices.launches import Code, KernelSource, LaunchRequest
 from accel_magic.devices.sim.simulated_device import ARCH
 from accel_magic.devices.sim.variables import sizes
 from accel_magic.errors import MachineError, ProbeError, ProgramError
@@ -330,8 +330,8 @@ def _sized(content: bytes, parameter: EntryParameter, what: str, takes: str) -> 
 class _Untraced:
     """An observer that does nothing."""
 
-    def rewrite(self, kernel: KernelSource) -> str:
-        return kernel.ptx
+    def rewrite(self, kernel: KernelSource[Code]) -> Code:
+        return kernel.code
 
     def launching(self, launch: LaunchRequest) -> None:
         pass
@@ -340,6 +340,12 @@ class _Untraced:
         pass
 
     def skipped(self, name: str, reason: str) -> None:
+        pass
+
+    def withdrawn(self, source: KernelSource[Any], reason: str) -> None:
+        pass
+
+    def noted(self, note: str) -> None:
         pass
 
 

@@ -25,7 +25,7 @@ def _name_of(found: re.Match[str]) -> str:
 
 @cache
 def helpers(build: Build) -> bytes:
-    """Return the bitcode of the helpers, compiled for "nvptx64" or "host"."""
+    """Return the bitcode of the helpers, compiled for "nvptx64", "spirv64" or "host"."""
     return bitcode(helpers_ir(build))
 
 

@@ -65,7 +65,7 @@ def inject(
     requested: Callable[[str], bool] = lambda _: True,
     first_site: int = 0,
     first_kernel: int = 0,
-) -> Injection:
+) -> Injection[str]:
     """Insert programs into a module's kernels and the device functions that they use.
 
     A device function shared by kernels with different programs, or with and without programs, is duplicated for them.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Generic
 
+from accel_magic.devices.launches import Code
 from accel_magic.gpu.program.context import Operation, Space
 from accel_magic.ptx.ptx_model import SourceLine
 
@@ -30,7 +31,7 @@ class Site:
         space: Space of a memory operation; otherwise GENERIC.
         size: Bytes per lane of a memory operation; 0 if known only at run time, and at other places.
         instruction: The instruction's text; "" at entries and at the end of a function.
-        ptx_line: Line in the original module.
+        ptx_line: Line in the original module's text.
         source: Line of the kernel's source; for inlined code, the outermost call.
         inlined: The line in the inlined function, if the code was inlined.
         programs: Names of the probes, in the order in which they run.
@@ -56,7 +57,7 @@ class KernelReport:
     """A kernel of the module.
 
     Attributes:
-        name: Its name in PTX.
+        name: Its name in the module.
         number: The value of `kernel` in programs.
         instrumented: Whether a program was inserted into it or into a function that it uses.
         reason: Why it was not instrumented; "" if it was.
@@ -76,18 +77,18 @@ class KernelReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Injection:
+class Injection(Generic[Code]):
     """A module with inserted programs.
 
     Attributes:
-        text: The PTX to use; the original if nothing was inserted.
+        code: The PTX or SPIR-V to use; the original if nothing was inserted.
         kernels: All kernels of the module, in order.
         sites: All places, sorted by number.
         notes: Other changes as sentences, e.g. a raised PTX version.
 
     """
 
-    text: str
+    code: Code
     kernels: tuple[KernelReport, ...]
     sites: tuple[Site, ...]
     notes: tuple[str, ...] = ()

@@ -206,7 +206,7 @@ class ProcessResults:
 class _Module:
     """An image that the process has sent, with programs in it."""
 
-    source: KernelSource
+    source: KernelSource[str]
     text: str
     assembled: bool = False
 
@@ -215,7 +215,7 @@ class _Module:
 class _LeftAlone:
     """An image that cannot be instrumented; if it has many kernels, only those that the process uses are reported."""
 
-    source: KernelSource
+    source: KernelSource[str]
     reason: str
     reported: set[str] = field(default_factory=set)
 

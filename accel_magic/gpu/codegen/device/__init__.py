@@ -6,8 +6,8 @@ from functools import cache
 from importlib import resources
 from typing import Literal
 
-Build = Literal["nvptx64", "host"]
-"""For NVIDIA GPUs (sm_75 or newer), or for this machine's processor."""
+Build = Literal["nvptx64", "spirv64", "host"]
+"""For NVIDIA GPUs (sm_75 or newer), for OpenCL devices, or for this machine's processor."""
 
 
 @cache

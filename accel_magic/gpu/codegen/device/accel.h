@@ -1,5 +1,6 @@
-// Common parts of the helpers of GPU programs. They are compiled to LLVM IR once, for NVIDIA GPUs and for the host, and
-// linked with each lowered program, which defines the constants below: every call is reduced to the case of its map.
+// Common parts of the helpers of GPU programs. They are compiled to LLVM IR once, for NVIDIA GPUs, for OpenCL devices and
+// for the host, and linked with each lowered program, which defines the constants below: every call is reduced to the
+// case of its map.
 #pragma once
 
 typedef unsigned char u8;
@@ -10,7 +11,9 @@ typedef long long s64;
 #define PART static __attribute__((noinline, unused))
 #define EXPORT __attribute__((noinline))
 
-#ifdef __NVPTX__
+#if defined(__SPIRV__)
+#include "spirv.h"
+#elif defined(__NVPTX__)
 #include "nvptx.h"
 #else
 #include "host.h"

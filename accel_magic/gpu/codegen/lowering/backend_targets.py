@@ -43,3 +43,11 @@ class BackendTarget(Enum):
         device=True,
         assembly=True,
     )
+    SPIRV = Traits(
+        "spirv64v1.0-unknown-unknown",
+        stack=0,
+        global_=1,
+        private=0,
+        scope='syncscope("device")',
+        device=True,
+    )

@@ -16,7 +16,7 @@ class Recorder:
 
     def rewrite(self, kernel):
         self.sources.append(kernel)
-        return self.change(kernel.ptx)
+        return self.change(kernel.code)
 
     def launching(self, launch):
         self.events.append(("launching", launch))

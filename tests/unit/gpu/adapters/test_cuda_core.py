@@ -137,7 +137,7 @@ def test_a_program_compiled_to_ptx_stays_unchanged_and_its_kernels_run_traced_un
     assert images(core) == [TRACED.encode(), TRACED.encode(), PTX.encode()]
     assert {arguments[3:] for arguments in core.launched} == {(1, 2)}
     (source,) = marking.sources
-    assert (source.framework, source.names, source.ptx, source.arch) == ("cuda.core", ("add",), PTX, "sm_90")
+    assert (source.framework, source.names, source.code, source.arch) == ("cuda.core", ("add",), PTX, "sm_90")
     assert [(one.kernel, one.grid, one.block) for one in marking.launches] == [("add", (4, 2, 1), (128, 1, 1))] * 2
     assert (marking.launches[0].shared_bytes, marking.launches[0].stream) == (64, 7)
     assert marking.skips == {}
@@ -151,7 +151,7 @@ def test_a_program_compiled_to_a_cubin_gets_an_assembled_copy_and_the_users_cach
     assert made.code.decode() == "cubin of " + PTX
     assert cache == ["cubin"]
     assert images(core)[0].startswith(b"\x7fELF")
-    assert [source.ptx for source in marking.sources] == [PTX]
+    assert [source.code for source in marking.sources] == [PTX]
 
 
 def test_a_grid_of_clusters_is_reported_in_blocks(user, core, marking):
@@ -162,7 +162,7 @@ def test_a_grid_of_clusters_is_reported_in_blocks(user, core, marking):
 
 
 def test_ptx_from_the_user_is_traced(user, core, marking, tmp_path):
-    file = tmp_path / "kernel.ptx"
+    file = tmp_path / "kernel.code"
     file.write_text(PTX)
     with attached(marking):
         made = [

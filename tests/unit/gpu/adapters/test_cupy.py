@@ -86,7 +86,7 @@ def test_a_raw_kernel_made_within_the_cell_is_traced_within_it_and_not_after_it(
     kernel((1,), (1,), ("x", "y"))
     (source,) = fenced.sources
     assert (source.framework, source.names, source.arch) == ("CuPy", ("add",), "sm_80")
-    assert set(entries(source.ptx)) == {"add"}
+    assert set(entries(source.code)) == {"add"}
     assert len(traced) == 1
     assert traced[0].startswith(b"\x7fELF")
     assert len(gpu.loaded) == 2

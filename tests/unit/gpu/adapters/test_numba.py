@@ -130,7 +130,7 @@ class TestOnTheCpuDevice:
         assert source.arch == "sm_80"
         assert source.origin.file == __file__
         assert source.origin.line == add.py_func.__code__.co_firstlineno
-        assert ".loc" in source.ptx
+        assert ".loc" in source.code
 
     def test_matrices_are_multiplied_through_shared_memory(self, recorder, device):
         random = np.random.default_rng(3)
@@ -442,7 +442,7 @@ def test_numba_imported_within_the_cell_is_attached(tmp_path):
         "from accel_magic.gpu.adapters import attached\n"
         "from accel_magic.devices.sim import SimulatedDevice\n"
         "class Observer:\n"
-        "    def rewrite(self, kernel): return kernel.ptx\n"
+        "    def rewrite(self, kernel): return kernel.code\n"
         "    def launching(self, launch): pass\n"
         "    def launched(self, launch): print(launch.framework, launch.block)\n"
         "    def skipped(self, name, reason): print(name, reason)\n"

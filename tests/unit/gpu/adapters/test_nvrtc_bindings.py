@@ -114,7 +114,7 @@ def test_a_module_loaded_within_the_cell_stays_unchanged_and_its_kernels_run_tra
     assert gpu.ran[0][2] == gpu.ran[2][2] == (*SHAPE, 16, 0, 0, 0)
     assert gpu.ran[2][0] == PTX.encode() + b"\0"
     (source,) = marking.sources
-    assert (source.framework, source.names, source.arch, source.ptx) == (
+    assert (source.framework, source.names, source.arch, source.code) == (
         "cuda.bindings",
         ("add", "other"),
         "sm_80",
@@ -190,7 +190,7 @@ def test_images_are_read_from_their_address(gpu, marking, monkeypatch):
     with attached(marking):
         text = np.frombuffer(PTX.encode() + b"\0", np.uint8)
         driver.cuModuleLoadData(text.ctypes.data)
-    assert [source.ptx for source in marking.sources] == [PTX]
+    assert [source.code for source in marking.sources] == [PTX]
 
 
 def test_a_kernel_from_before_the_cell_is_reported_and_runs(gpu, marking):

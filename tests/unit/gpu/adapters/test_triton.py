@@ -56,8 +56,8 @@ def test_the_rewritten_ptx_is_what_is_assembled(kernels, altering, arch):
     with attached(altering):
         traced = compiled(kernels, arch).asm.copy()
     (source,) = altering.sources
-    assert source.ptx == plain.asm["ptx"]
-    assert traced["ptx"] == altering.change(source.ptx) != source.ptx
+    assert source.code == plain.asm["ptx"]
+    assert traced["ptx"] == altering.change(source.code) != source.code
     assert traced["cubin"] != plain.asm["cubin"]
     assert (source.framework, source.names) == ("Triton", ("add",))
     assert source.arch.removesuffix("a") == f"sm_{arch}"
@@ -167,7 +167,7 @@ def test_a_kernel_recorded_into_a_graph_is_not_traced_because_the_graph_outlives
         kernel[1, 1, 1](None)
     first, second, third = gpu.started
     assert first == second != third
-    assert gpu.utils.loaded[first] == assembled(altering.sources[0].ptx)
+    assert gpu.utils.loaded[first] == assembled(altering.sources[0].code)
     assert "CUDA graph" in altering.skips["add"]
     assert len(altering.launches) == 1
 
@@ -263,7 +263,7 @@ def test_matrices_are_multiplied_through_shared_memory(kernels, recorder, device
     with attached(recorder, device):
         kernels.multiply[(2, 2)](a, b, c, 64, 64, 32, BM=32, BN=32, BK=16)
     assert np.array_equal(c, a @ b)
-    assert ".shared" in recorder.sources[0].ptx
+    assert ".shared" in recorder.sources[0].code
     assert recorder.launches[0].shared_bytes > 0
 
 

@@ -102,7 +102,7 @@ CASES = sorted(cases(), key=str)
 def test_every_sample_assembles_with_programs_at_all_its_places(assembler, name, number):
     injection = inject(sample(name), EVERYWHERE)
     assert injection.sites
-    made = assemble(injection.text, f"sm_{number}")
+    made = assemble(injection.code, f"sm_{number}")
     assert made.cubin[:4] == b"\x7fELF"
     assert {one.name for one in injection.kernels} <= set(made.functions)
 
@@ -116,13 +116,13 @@ def test_every_kind_of_place_assembles_alone(assembler, where):
     text = sample("kernels").replace("bar.sync", "membar.gl;\n\tbar.sync")
     injection = inject(text, [(Attach(where, operations=EVERY_OPERATION), COUNTER)])
     assert {site.where for site in injection.sites} == {where}
-    assemble(injection.text, "sm_80")
+    assemble(injection.code, "sm_80")
 
 
 def test_matrix_instructions_still_overlap_with_programs_between_them(assembler):
     """The assembler warns if it serializes wgmma instructions."""
     _, run = module._assembler()
-    log = run(inject(sample("triton_matmul_sm90"), EVERYWHERE).text, "sm_90a").log
+    log = run(inject(sample("triton_matmul_sm90"), EVERYWHERE).code, "sm_90a").log
     assert "Used" in log
     assert "serialized" not in log
 
@@ -153,7 +153,7 @@ def test_spills_are_reported(assembler):
 
 def test_compare_reports_kernels_without_and_with_programs(assembler):
     before = assemble(sample("triton_add"), "sm_80")
-    after = assemble(inject(sample("triton_add"), EVERYWHERE).text, "sm_80")
+    after = assemble(inject(sample("triton_add"), EVERYWHERE).code, "sm_80")
     (change,) = compare(before, after, 128)
     assert change.kernel == "add"
     assert change.before == before.functions["add"]

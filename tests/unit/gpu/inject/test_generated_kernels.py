@@ -200,7 +200,7 @@ def test_accesses_of_generated_kernels_are_reported_exactly_and_results_do_not_c
 def test_generated_kernels_assemble_with_programs_everywhere(ptx, steps, arch):
     injection = inject(kernel_of(steps), ptx.everywhere(ptx.recorder()))
     try:
-        made = assemble(injection.text, arch)
+        made = assemble(injection.code, arch)
     except MachineError as error:
         pytest.skip(str(error))
     assert "made" in made.functions

@@ -88,15 +88,15 @@ def test_all_of_the_original_text_is_kept_in_order(ptx):
         injection = inject(text, ptx.everywhere(ptx.recorder()))
         at = 0
         for part in parts(parse(text)):
-            at = injection.text.index(part, at) + len(part)
-        assert len(injection.text) > len(text)
+            at = injection.code.index(part, at) + len(part)
+        assert len(injection.code) > len(text)
 
 
 def test_nothing_changes_without_programs_or_selected_kernels(ptx):
     text = ptx.sample("kernels")
-    assert inject(text, []).text == text
+    assert inject(text, []).code == text
     unwanted = inject(text, ptx.everywhere(ptx.recorder()), requested=lambda _: False)
-    assert unwanted.text == text
+    assert unwanted.code == text
     assert unwanted.sites == ()
     assert {one.reason for one in unwanted.kernels} == {"not selected"}
     assert not any(one.instrumented for one in unwanted.kernels)
@@ -174,19 +174,19 @@ def test_programs_at_one_place_run_in_the_given_order_and_share_its_number(ptx):
     injection = inject(kernel("ld.global.u32 %r1, [%rd1];\nret;"), [(MEMORY, first), (MEMORY, second)])
     (site,) = injection.sites
     assert site.programs == ("accel_record", "other")
-    assert injection.text.index(", 4096;") < injection.text.index(", 8192;")
+    assert injection.code.index(", 4096;") < injection.code.index(", 8192;")
 
 
 def test_one_probe_at_several_kinds_of_places_shares_its_stack_and_variables(ptx):
     injection = inject(ptx.sample("kernels"), ptx.everywhere(ptx.recorder()), requested=lambda name: name == "atomics")
-    assert len(re.findall(r"\.global .*unused_text", injection.text)) == 1
-    assert len(re.findall(r"\.local .*__local_depot0", injection.text)) == 1
+    assert len(re.findall(r"\.global .*unused_text", injection.code)) == 1
+    assert len(re.findall(r"\.local .*__local_depot0", injection.code)) == 1
     assert len(injection.sites) > 10
 
 
 def test_labels_in_a_kernel_are_unique(ptx):
     for name in ptx.samples:
-        for function in parse(inject(ptx.sample(name), ptx.everywhere(ptx.recorder())).text).functions:
+        for function in parse(inject(ptx.sample(name), ptx.everywhere(ptx.recorder())).code).functions:
             labels = [item.name for item in walk(function.body) if isinstance(item, Label)]
             assert len(set(labels)) == len(labels)
 
@@ -195,8 +195,8 @@ def test_a_program_without_a_place_does_not_change_the_module(ptx):
     newer = ptx.recorder().text.replace(".version 6.3", ".version 8.3").replace("accel_record", "unused")
     probes = [(MEMORY, ptx.recorder()), (Attach(Where.BARRIER), ProbeCode("unused", newer))]
     injection = inject(kernel("ld.global.u32 %r1, [%rd1];\nret;"), probes)
-    assert parse(injection.text).version == (8, 0)
-    assert injection.text.count("unused_text") == 1
+    assert parse(injection.code).version == (8, 0)
+    assert injection.code.count("unused_text") == 1
 
 
 def test_code_without_a_line_has_no_source(ptx):
@@ -218,7 +218,7 @@ def test_nested_inlining_reports_the_innermost_and_the_outermost_line(ptx):
 def test_a_register_range_includes_only_its_own_numbers(ptx):
     registers = ".reg .b32 %r<3>; .reg .b64 %r1<4>; .reg .pred %p<2>;"
     body = "ld.shared.u32 %r2, [%r2];\nld.shared.u32 %r2, [%r13];\nret;"
-    code = inject(kernel(body, registers), [(MEMORY, ptx.recorder())]).text
+    code = inject(kernel(body, registers), [(MEMORY, ptx.recorder())]).code
     assert "cvt.u64.u32 %ax_address, %r2;" in code
     assert "%ax_address, %r13;" not in code
     assert "mov.b64 %ax0_rd1, %r13;" in code
@@ -227,9 +227,9 @@ def test_a_register_range_includes_only_its_own_numbers(ptx):
 def test_unused_parameters_generate_no_code(ptx):
     text = re.sub(r"\tld\.param\.b64.*\n", "", ptx.recorder().text)
     injection = inject(kernel("ld.global.u32 %r1, [%rd1+4];\nret;"), [(MEMORY, ProbeCode("accel_record", text))])
-    assert "add.s64 \t%rd1" not in injection.text
-    assert "%rd1, 4" not in injection.text
-    assert "ld.param" not in injection.text
+    assert "add.s64 \t%rd1" not in injection.code
+    assert "%rd1, 4" not in injection.code
+    assert "ld.param" not in injection.code
 
 
 def test_addresses_are_computed_from_the_instructions_operands(ptx):
@@ -238,7 +238,7 @@ def test_addresses_are_computed_from_the_instructions_operands(ptx):
         "ld.shared.u32 %r1, [%r2+8];\nld.shared.u32 %r1, [tile+4];\nld.u32 %r1, [tile];\nst.global.u32 [64], %r1;\nret;"
     )
     injection = inject(kernel(body, registers), [(MEMORY, ptx.recorder())])
-    code = re.sub(r"\s+", " ", injection.text)
+    code = re.sub(r"\s+", " ", injection.code)
     assert "cvt.u64.u32 %ax_address, %r2; add.s64 %ax_address, %ax_address, 8;" in code
     assert "mov.u64 %ax_address, tile; add.s64 %ax_address, %ax_address, 4;" in code
     assert "cvta.shared.u64 %ax_address, tile;" in code
@@ -300,7 +300,7 @@ def order(ptx, body, where=MEMORY):
     """The kernel's instructions, and `*` for each copy, in the order of the new text."""
     injection = inject(kernel(body), [(where, ptx.recorder())])
     words = []
-    for function in parse(injection.text).kernels:
+    for function in parse(injection.code).kernels:
         for item in function.body.items:
             if hasattr(item, "items"):
                 words.append("*")
@@ -349,7 +349,7 @@ def test_a_calls_arguments_stay_with_the_call(ptx):
     )
     function = ".func (.param .b32 o) f(.param .b32 i)\n{\nst.param.b32 [o], 1;\nret;\n}\n"
     text = kernel(call).replace(".visible", function + ".visible")
-    code = inject(text, [(MEMORY, ptx.recorder())]).text
+    code = inject(text, [(MEMORY, ptx.recorder())]).code
     together = code[code.index("st.param.b32 [given]") : code.index("ld.param.b32 %r3")]
     assert "atom" not in together
     assert code.index("atom", code.index("ld.param.b32 %r3")) < code.index("st.global.u32 [%rd2]")
@@ -360,7 +360,7 @@ def test_a_moved_place_keeps_its_original_address_and_guard(ptx):
         "add.cc.u32 %r1, %r2, %r3;\n@!%p1 ld.global.u64 %rd1, [%rd1+8];\nsetp.eq.u32 %p1, %r1, %r2;\n"
         "addc.u32 %r5, %r4, 0;\nret;"
     )
-    code = inject(kernel(body), [(MEMORY, ptx.recorder())]).text
+    code = inject(kernel(body), [(MEMORY, ptx.recorder())]).code
     assert code.index("mov.pred %ax_guard0, %p1;") < code.index("@!%p1 ld.global.u64")
     assert re.search(r"add\.s64 %ax_address0, %ax_address0, 8;\s+mov\.pred", code)
     assert code.index("@%ax_guard0 bra") > code.index("addc.u32")
@@ -370,11 +370,11 @@ def test_the_header_is_raised_only_if_the_programs_need_it(ptx):
     host = kernel("ld.global.u32 %r1, [%rd1];\nret;")
     newer = ptx.recorder().text.replace(".version 6.3", ".version 8.3").replace("sm_75", "sm_100")
     raised = inject(host, [(MEMORY, ProbeCode("accel_record", newer))])
-    assert parse(raised.text).version == (8, 3)
-    assert parse(raised.text).target == ("sm_100",)
+    assert parse(raised.code).version == (8, 3)
+    assert parse(raised.code).target == ("sm_100",)
     assert len(raised.notes) == 2
     same = inject(host, [(MEMORY, ptx.recorder())])
-    assert (parse(same.text).version, parse(same.text).target, same.notes) == ((8, 0), ("sm_90",), ())
+    assert (parse(same.code).version, parse(same.code).target, same.notes) == ((8, 0), ("sm_90",), ())
     special = inject(host.replace("sm_90", "sm_90a"), [(MEMORY, ProbeCode("accel_record", newer))])
     assert [one.reason for one in special.kernels] == ["it is compiled for sm_90a only, but the programs need sm_100"]
 
@@ -388,7 +388,7 @@ def test_kernels_that_cannot_be_instrumented_have_a_reason(ptx, monkeypatch):
     monkeypatch.setitem(module_function.__globals__, "MOST_STATEMENTS", 100)
     large = inject(kernel("ld.global.u32 %r1, [%rd1];\n" * 20 + "ret;"), probes)
     assert "too large: 20 places" in large.kernels[0].reason
-    assert large.text.count("atom") == 0
+    assert large.code.count("atom") == 0
 
 
 def test_an_instruction_that_cannot_be_parsed_is_not_instrumented_and_reported(ptx):
@@ -423,6 +423,6 @@ def test_functions_of_a_program_are_inserted_under_new_names(ptx):
     text = text.replace("\tst.local.b64", "\tcall.uni helper, ();\n\tst.local.b64")
     host = kernel("call helper, ();\nld.global.u32 %r1, [%rd1];\nret;").replace(".visible", helper + ".visible")
     injection = inject(host, [(MEMORY, ProbeCode("accel_record", text))])
-    names = [one.name for one in parse(injection.text).functions]
+    names = [one.name for one in parse(injection.code).functions]
     assert names == ["ax0_helper", "helper", "k"]
-    assert "call.uni ax0_helper, ();" in injection.text
+    assert "call.uni ax0_helper, ();" in injection.code

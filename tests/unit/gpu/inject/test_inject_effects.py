@@ -89,7 +89,7 @@ def test_a_carry_chain_is_not_split_and_its_accesses_are_still_reported(ptx):
         {(base + 16 * i + 4 * word, 4) for i in range(32) for word in (0, 1)}
         | {(base + 16 * i + 8, 8) for i in range(32)}
     )
-    chain = ran.injection.text[ran.injection.text.index("add.cc.u32") : ran.injection.text.index("addc.u32")]
+    chain = ran.injection.code[ran.injection.code.index("add.cc.u32") : ran.injection.code.index("addc.u32")]
     assert "bra" not in chain
     assert "{" not in chain
 
@@ -288,7 +288,7 @@ ret;
 
     assert ran.outputs[0].tolist() == [0] + [1] * 31
     assert sorted(one.thread for one in ran.records) == list(range(32))
-    chain = ran.injection.text[ran.injection.text.index("add.cc") : ran.injection.text.index("addc")]
+    chain = ran.injection.code[ran.injection.code.index("add.cc") : ran.injection.code.index("addc")]
     assert chain == "add.cc.u32 %r3, %r1, %r2;\nmembar.gl;\n"
 
 
@@ -394,7 +394,7 @@ def test_a_module_can_be_instrumented_twice(ptx):
     text = ptx.sample("kernels")
     once = ptx.run(text, "vector_add", [floats(32), floats(32), np.zeros(32, np.float32), 32], [MEMORY])
     twice = ptx.run(
-        once.injection.text, "vector_add", [floats(32), floats(32), np.zeros(32, np.float32), 32], [Attach(Where.ENTRY)]
+        once.injection.code, "vector_add", [floats(32), floats(32), np.zeros(32, np.float32), 32], [Attach(Where.ENTRY)]
     )
 
     # Both write to the same place: three accesses and one entry in each thread.

@@ -66,7 +66,7 @@ def test_functions_are_not_duplicated_if_all_kernels_are_traced(ptx, kernel):
 
     assert entered(result) == CALLS[kernel].tolist()
     original = parse(ptx.sample("shared_functions"))
-    assert [one.name for one in parse(result.injection.text).functions] == [one.name for one in original.functions]
+    assert [one.name for one in parse(result.injection.code).functions] == [one.name for one in original.functions]
     assert {site.kernel for site in result.injection.sites} == {SEVERAL_KERNELS}
 
 
@@ -100,7 +100,7 @@ def test_functions_without_a_place_are_shared_by_all(ptx):
 
     assert entered(result) == [1] * 32
     original = parse(ptx.sample("shared_functions"))
-    assert [one.name for one in parse(result.injection.text).functions] == [one.name for one in original.functions]
+    assert [one.name for one in parse(result.injection.code).functions] == [one.name for one in original.functions]
 
 
 def test_sites_in_a_version_have_the_lines_of_the_function(ptx):
@@ -114,7 +114,7 @@ def test_sites_in_a_version_have_the_lines_of_the_function(ptx):
 
 def test_kernels_that_are_not_traced_and_their_functions_keep_their_text(ptx):
     text = ptx.sample("shared_functions")
-    done = inject(text, ptx.everywhere(ptx.recorder()), requested=lambda name: name == "first").text
+    done = inject(text, ptx.everywhere(ptx.recorder()), requested=lambda name: name == "first").code
 
     before, after = parse(text), parse(done)
     left = {one.name: done[one.start : one.end] for one in after.functions}
@@ -150,10 +150,10 @@ def test_a_function_called_through_an_address_is_not_instrumented_if_other_kerne
 def test_modules_with_several_versions_assemble(ptx, architecture, traced):
     text = ptx.sample("shared_functions").replace("sm_75", f"sm_{architecture}")
     done = inject(text, ptx.everywhere(ptx.recorder()), requested=lambda name: name in traced)
-    assert len(parse(done.text).functions) > len(parse(text).functions)
+    assert len(parse(done.code).functions) > len(parse(text).functions)
 
     try:
-        found = assemble(done.text, f"sm_{architecture}")
+        found = assemble(done.code, f"sm_{architecture}")
     except MachineError as error:
         pytest.skip(str(error))
     assert found.cubin

@@ -1,0 +1,1 @@
+"""OpenCL devices, through the loader that the process uses (libOpenCL) and ctypes."""

@@ -1,0 +1,115 @@
+"""OpenCL C to SPIR-V, because drivers do not show what they compile: clang, then llvm-spirv or LLVM's own backend."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from accel_magic.errors import MachineError, ProgramError
+from accel_magic.gpu.codegen.spirv import emit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_NUMBERED: Final = re.compile(r"clang-(\d+)")
+_OLDEST: Final = 15
+"""The first clang with pointers as llvmlite's LLVM and llvm-spirv 15 read them."""
+_NEWEST_READ: Final = 22
+_TIMEOUT_S: Final = 120.0
+_LEVEL: Final = 2
+_ALWAYS: Final = ("-Xclang", "-finclude-default-header", "-gline-tables-only", "-emit-llvm", "-c", "-x", "cl")
+NO_LINES: Final = "its source lines are not known: LLVM writes none (llvm-spirv of clang's version would)"
+
+
+@dataclass(frozen=True)
+class OpenClCompiler:
+    """A clang that compiles OpenCL C, and the llvm-spirv of its version; '' if there is none."""
+
+    clang: str
+    translator: str
+
+
+def compiler() -> OpenClCompiler:
+    """Find the newest clang that has its llvm-spirv, else the newest clang.
+
+    Raises:
+        MachineError: There is none.
+
+    """
+    return _found(os.environ.get("PATH", os.defpath))
+
+
+@lru_cache(maxsize=4)
+def _found(search: str) -> OpenClCompiler:
+    versions = set[int]()
+    for folder in search.split(os.pathsep):
+        try:
+            names = [path.name for path in Path(folder or ".").iterdir()]
+        except OSError:
+            continue
+        versions |= {int(found[1]) for found in map(_NUMBERED.fullmatch, names) if found}
+    known = [
+        OpenClCompiler(f"clang-{one}", shutil.which(f"llvm-spirv-{one}", path=search) or "")
+        for one in sorted(versions, reverse=True)
+        if _OLDEST <= one <= _NEWEST_READ
+    ]
+    chosen = next((one for one in known if one.translator), known[0] if known else None)
+    if chosen is None:
+        raise MachineError(
+            "kernels in OpenCL C cannot be traced without clang",
+            why="drivers take OpenCL C and show no SPIR-V, so it has to be compiled here",
+            fix="apt install clang-19",
+            code="opencl.no-clang",
+        )
+    return chosen
+
+
+def compiled(source: str, options: Sequence[str], version: tuple[int, int]) -> bytes:
+    """Compile OpenCL C to SPIR-V.
+
+    Args:
+        source: The program.
+        options: The program's build options, as given to `clBuildProgram`.
+        version: The newest version of SPIR-V that the device takes.
+
+    Raises:
+        MachineError: There is no clang.
+        ProgramError: The program does not compile for SPIR-V, e.g. because it uses a vendor's own functions.
+
+    """
+    found = compiler()
+    level = "0" if "-cl-opt-disable" in options else str(_LEVEL)
+    triple = "spir64-unknown-unknown" if found.translator else "spirv64-unknown-unknown"
+    standard = [] if any(one.startswith("-cl-std=") for one in options) else ["-cl-std=CL1.2"]
+    with tempfile.TemporaryDirectory(prefix="accel_magic_") as folder:
+        file = Path(folder) / "kernels.cl"
+        file.write_text(source, "utf-8")
+        command = [found.clang, f"--target={triple}", *_ALWAYS, f"-fdebug-prefix-map={folder}/=", *standard]
+        command += [f"-O{level}", *options, "-o", "-", str(file)]
+        code = _run(command, b"", "OpenCL C cannot be compiled for tracing")
+        # 1.2 suffices for OpenCL C; programs raise it if they need more.
+        number = "{}.{}".format(*min(version, (1, 2)))
+        if not found.translator:
+            return emit(code, f"spirv64v{number}-unknown-unknown", int(level))
+        return _run([found.translator, f"--spirv-max-version={number}", "-", "-o", "-"], code, "llvm-spirv failed")
+
+
+def _run(command: Sequence[str], given: bytes, what: str) -> bytes:
+    try:
+        done = subprocess.run(command, input=given, capture_output=True, check=False, timeout=_TIMEOUT_S)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ProgramError(
+            what, why=str(error), fix="run the kernel without tracing", code="opencl.not-compiled"
+        ) from None
+    if done.returncode:
+        lines = done.stderr.decode(errors="replace").splitlines()
+        why = next((line for line in lines if "error:" in line), lines[-1] if lines else f"status {done.returncode}")
+        raise ProgramError(what, why=why.strip(), fix="the kernel runs as it is", code="opencl.not-compiled")
+    return done.stdout

@@ -1,0 +1,43 @@
+"""Intel's OpenCL runtime for processors, which is a package of PyPI, and Khronos' validator of SPIR-V."""
+
+import importlib.metadata
+import os
+import shutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+
+@cache
+def library():
+    """Intel's runtime; None if it is not installed."""
+    try:
+        files = importlib.metadata.files("intel-opencl-rt") or ()
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    return next((Path(one.locate()).resolve() for one in files if one.name == "libintelocl.so"), None)
+
+
+def environment(folder):
+    """Environment variables with which the loader finds the runtime. Its own file names a place that is not there."""
+    found = library()
+    vendors = Path(folder) / "intel.icd"
+    vendors.write_text(f"{found}\n")
+    return {
+        **os.environ,
+        "OCL_ICD_VENDORS": str(vendors),
+        "LD_LIBRARY_PATH": os.pathsep.join(filter(None, (str(found.parent), os.environ.get("LD_LIBRARY_PATH", "")))),
+        "XDG_CACHE_HOME": str(folder),  # PyOpenCL keeps compiled programs there
+    }
+
+
+def validator():
+    """The path of spirv-val; None if it is not installed."""
+    return shutil.which("spirv-val", path=os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])))
+
+
+def assert_valid(code, version="spv1.4"):
+    """Check a module with spirv-val."""
+    done = subprocess.run([validator(), "--target-env", version, "-"], input=code, capture_output=True, check=False)
+    assert not done.returncode, done.stderr.decode()
