@@ -14,6 +14,7 @@ from accel_magic.api.block import Block
 from accel_magic.api.gpu_recording import recording_of
 from accel_magic.demangle import means
 from accel_magic.devices.launches import SIMULATED_DEVICE
+from accel_magic.devices.opencl.opencl_memory import OpenClMemory
 from accel_magic.devices.targets import opened, target
 from accel_magic.errors import MachineError, ProbeError
 from accel_magic.gpu import adapters, programs
@@ -212,7 +213,7 @@ class GpuTrace(Block["GpuResult", _Attached]):
     def _attach_all(self) -> _Attached:
         opened_memory, device = self._undo.enter_context(opened(self.device))
         natives = self.device.kind == "cuda"
-        memory = self._host.start(opened_memory, simulated=self.device.simulated, shim=natives)
+        memory = self._host.start(opened_memory, kind=self.device.kind, simulated=self.device.simulated)
         self._undo.callback(self._host.abort)
         clock = memory.clock()
         pid_tgid = os.getpid() << 32 | threading.get_native_id()
@@ -222,6 +223,8 @@ class GpuTrace(Block["GpuResult", _Attached]):
         maps = allocate_all(sources, memory, self.options.threads, pid_tgid, on_cpu.descriptors)
         for shared in maps:
             self._undo.callback(shared.free)
+        if isinstance(memory, OpenClMemory):
+            memory.numbered = [shared.placement.launch for shared in maps]
         timed = self.options.every is not None or self.options.by_launch
         history = History(maps, self.options.every) if timed else None
         live = LiveMaps(maps, history)
@@ -301,14 +304,17 @@ class GpuTrace(Block["GpuResult", _Attached]):
             calls=calls,
             machine=self.machine,
             clock=attached.compared(ended=ended),
-            notes=self._about_the_device(ended=ended),
+            notes=self._about_the_device(attached.memory, ended=ended),
             processes=processes,
         )
         return GpuResult(recording, value)
 
-    def _about_the_device(self, *, ended: bool) -> list[str]:
+    def _about_the_device(self, memory: DeviceMemory, *, ended: bool) -> list[str]:
         running = "kernels were still running when the maps were read; their memory is kept until this process ends"
-        return [*([] if ended else [running]), *([self.device.note] if self.device.note else [])]
+        overlapping = isinstance(memory, OpenClMemory) and memory.overlapping
+        mixed = "launches overlapped: records of one may have the number of the next"
+        notes = [*([] if ended else [running]), *([mixed] if overlapping else [])]
+        return [*notes, *([self.device.note] if self.device.note else [])]
 
     def _warm_up(self) -> None:
         """Start nothing, because few GPU traces need the helpers of kernel traces."""

@@ -137,6 +137,10 @@ class Launches:
     def noted(self, note: str) -> None:
         """Do nothing: kernels are not rewritten."""
 
+    def number(self, source: KernelSource[Any], name: str) -> int | None:  # noqa: ARG002 - the same for all
+        """Return None: no programs read it."""
+        return None
+
     def wait(self) -> None:
         """Wait for the device or an interrupt; kernels that still run then have no duration."""
         if self._memory is not None and self._seen:

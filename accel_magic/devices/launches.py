@@ -97,3 +97,6 @@ class Observer(Protocol):
 
     def noted(self, note: str) -> None:
         """Handle a note for the user."""
+
+    def number(self, source: KernelSource[Any], name: str) -> int | None:
+        """Return the number that programs read as `kernel`; None if the module has no recorded kernel of this name."""

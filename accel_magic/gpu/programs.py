@@ -13,7 +13,7 @@ from accel_magic.c_programs import bpf_folder
 from accel_magic.errors import ProbeError, ProgramError
 from accel_magic.gpu.host.kernel_maps import split
 from accel_magic.gpu.maps.filling import content_of, fillable, require_entries
-from accel_magic.gpu.program import clang, objects, sections
+from accel_magic.gpu.program import clang, isa, objects, sections
 from accel_magic.gpu.program.program_source import GpuProgram, GpuSource
 from accel_magic.gpu.program.settings import entries, variables, with_variables, with_zeroed
 from accel_magic.gpu.verifier import budget, judge, verify
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 Verify = Literal["strict", "warn", "off"]
 _SUFFIXES = (".c", ".o")
+NOT_ON_OPENCL = {8: "bpf_get_smp_processor_id", 507: "gpu_exit", 509: "gpu_sm_id"}
+"""Helpers that OpenCL devices do not have."""
 
 
 def with_budget(source: GpuSource, threads: int) -> GpuSource:
@@ -96,17 +98,39 @@ def require_device(sources: Sequence[GpuSource], device: Target) -> None:
     """Check that a device can run all programs.
 
     Raises:
-        ProgramError: A program is for whole blocks, and the device is a GPU.
+        ProgramError: A program is for whole blocks, and the device is no simulated one; or it uses a helper that OpenCL
+            devices do not have.
 
     """
     programs = (each for source in sources for each in source.gpu if each.per == "block")
-    if device.kind == "cuda" and (first := next(programs, None)):
+    if device.kind != "cpu" and (first := next(programs, None)):
         raise ProgramError(
             f'{first.program.name}: SEC("{first.program.section}") cannot be attached on a GPU',
             why="the GPU's hardware assigns blocks to multiprocessors, and runs no program for it",
             fix="run it on the simulated device: --device cpu",
             code="gpu.blocks-by-hardware",
         )
+    for source in sources if device.kind == "opencl" else ():
+        missing = sorted(
+            {NOT_ON_OPENCL[one] for each in source.gpu for one in _called(each.program) & NOT_ON_OPENCL.keys()}
+        )
+        if missing:
+            raise ProgramError(
+                f"{source.name} uses helpers that OpenCL devices do not have: {', '.join(missing)}",
+                why="OpenCL does not say which compute unit runs a kernel, and no called function can end it",
+                fix="use another tool, e.g. threadhist, memtrace or branchdiv",
+                code="gpu.unsupported-helper",
+            )
+
+
+def _called(program: EbpfProgram) -> set[int]:
+    """Numbers of the helpers that a program calls."""
+    return {
+        instruction.imm
+        for function in program.functions
+        for instruction in function.code
+        if instruction is not None and instruction.opcode == isa.CALL and instruction.src == isa.CALL_HELPER
+    }
 
 
 def without_bindings(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -135,9 +135,10 @@ AM_HELPER long (*const gpu_thread_idx)(__u64 *x, __u64 *y, __u64 *z) = (void *)5
 AM_HELPER long (*const gpu_grid_dim)(__u64 *x, __u64 *y, __u64 *z) = (void *)508;   /* blocks of the grid */
 AM_HELPER __u64 (*const gpu_thread_number)(void) = (void *)607; /* in the whole grid, row by row */
 AM_HELPER __u64 (*const gpu_block_number)(void) = (void *)608;	/* in the grid, row by row */
-AM_HELPER __u64 (*const gpu_sm_id)(void) = (void *)509;		/* the multiprocessor */
+AM_HELPER __u64 (*const gpu_sm_id)(void) = (void *)509;		/* the multiprocessor; not on OpenCL devices */
 AM_HELPER __u64 (*const gpu_warp_id)(void) = (void *)510;	/* the warp's slot there */
 AM_HELPER __u64 (*const gpu_lane_id)(void) = (void *)511;	/* the lane in its warp, 0 to 31 */
+AM_HELPER __u64 (*const gpu_stripe_id)(void) = (void *)613;	/* chooses one of several counters: the multiprocessor, or the block */
 
 /* Clocks. */
 AM_HELPER __u64 (*const gpu_globaltimer)(void) = (void *)502; /* nanoseconds, the same clock on all multiprocessors */
@@ -252,7 +253,8 @@ static __always_inline u32 gpu_nans(const struct gpu_ctx *ctx)
 
 /*
  * Warps that add to one counter wait for each other where it lies in memory. Where all warps of large grids do, each
- * counter is there GPU_STRIPES times, for a multiprocessor to choose by its number, and the host adds them up:
+ * counter is there GPU_STRIPES times, for a multiprocessor to choose by its number (on OpenCL devices a work-group), and the
+ * host adds them up:
  *
  *   GPU_MAP(counts, BPF_MAP_TYPE_GPU_ARRAY, u32, u64, SITES * GPU_STRIPES);
  *   u32 key = gpu_stripe(ctx->site);
@@ -261,7 +263,7 @@ static __always_inline u32 gpu_nans(const struct gpu_ctx *ctx)
 
 static __always_inline u32 gpu_stripe(u32 number)
 {
-	return number * GPU_STRIPES + gpu_sm_id() % GPU_STRIPES;
+	return number * GPU_STRIPES + gpu_stripe_id() % GPU_STRIPES;
 }
 
 /* Lanes of a full warp that are not here: zero in most warps, so that counting them costs least. */

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import mmap
 import threading
 import time
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
     from accel_magic.devices.launches import LaunchRequest
     from accel_magic.devices.opencl.opencl_library import OpenClDevice
 
-_PAUSE_S: Final = 0.001
+_PAUSE_S: Final = 0.0002
+_PATIENCE_S: Final = 10.0
+"""A launch may wait for what the notebook does after the next one."""
 
 
 @dataclass
@@ -40,10 +43,15 @@ class OpenClMemory:
 
     Attributes:
         device: The device, with fine-grained system shared virtual memory.
+        numbered: Addresses of 8 bytes where programs read the launch's number. Only one launch can run at a time, so
+            the next one waits for it.
+        overlapping: Whether a launch did not wait any longer: records of the one before may have its number.
 
     """
 
     device: OpenClDevice
+    numbered: list[int] = field(default_factory=list)
+    overlapping: bool = False
     _blocks: dict[int, _Block] = field(default_factory=dict)
     _queues: set[int] = field(default_factory=set)
     _running: bool = False
@@ -109,8 +117,13 @@ class OpenClMemory:
             _GIVEN_UP.append(block)
 
     def launching(self, launch: LaunchRequest) -> None:
-        """Remember the queue, to wait for it."""
+        """Remember the queue, to wait for it, and write the launch's number once those before have ended."""
         with self._lock:
+            if self.numbered:
+                waited = [self._wait_for(queue, _PATIENCE_S) for queue in sorted(self._queues)]
+                self.overlapping |= not all(waited)
+                for address in self.numbered:
+                    self.view(address, 8).view(np.uint64)[0] = launch.number or 0
             if launch.stream and launch.stream not in self._queues:
                 opencl_library.library().clRetainCommandQueue(ctypes.c_void_p(launch.stream))
                 self._queues.add(launch.stream)
@@ -142,15 +155,19 @@ class OpenClMemory:
         """Return '': the adapter knows which device a kernel is for."""
         return ""
 
-    def _wait_for(self, queue: int) -> None:
-        """Poll, because a call that waits could not be interrupted."""
+    def _wait_for(self, queue: int, patience_s: float = math.inf) -> bool:
+        """Poll, because a call that waits could not be interrupted. Returns whether all ended in time."""
+        end = time.monotonic() + patience_s
         api, event = opencl_library.library(), ctypes.c_void_p()
         if api.clEnqueueMarkerWithWaitList(ctypes.c_void_p(queue), 0, None, ctypes.byref(event)):
-            return  # the queue is gone, and its kernels with it
+            return True  # the queue is gone, and its kernels with it
         api.clFlush(ctypes.c_void_p(queue))
         try:
             while _status(api, event) > COMPLETE:
+                if time.monotonic() > end:
+                    return False
                 time.sleep(_PAUSE_S)
+            return True
         finally:
             api.clReleaseEvent(event)
 

@@ -148,6 +148,10 @@ class _Installed:
         """Handle a note for the user."""
         self.observer.noted(note)
 
+    def number(self, source: KernelSource[Any], name: str) -> int | None:
+        """Return the number that programs read as `kernel`; None if the module has no recorded kernel of this name."""
+        return self.observer.number(source, name)
+
 
 _INSTALLED: Final[list[_Installed]] = []
 """Running traces, the innermost last; only its adapters are installed."""

@@ -348,6 +348,9 @@ class _Untraced:
     def noted(self, note: str) -> None:
         pass
 
+    def number(self, source: KernelSource[Any], name: str) -> int | None:  # noqa: ARG002 - the same for all
+        return None
+
 
 @cache
 def _untraced() -> _Runner:

@@ -8,6 +8,7 @@ which gets the same arguments and runs in its place.
 from __future__ import annotations
 
 import gc
+import itertools
 import shlex
 import sys
 import threading
@@ -117,6 +118,7 @@ class _Traced:
         program: The PyOpenCL program; None if there is none.
         original: The user's program, kept so that no other one gets its number.
         refused: Why its kernels are not traced; "" if they are, or if the observer knows.
+        source: What was given to the observer; None if nothing was.
         uses_lanes: Whether programs look at all lanes of a sub-group.
 
     """
@@ -124,6 +126,7 @@ class _Traced:
     program: Any
     original: Any
     refused: str = ""
+    source: KernelSource[bytes] | None = None
     uses_lanes: bool = False
 
 
@@ -135,6 +138,7 @@ class _Twin:
         kernel: The copy; None if the kernel is not traced.
         original: The user's kernel.
         traced: The copy's program.
+        number: What programs read as `kernel`; None if the observer does not know the kernel.
         arguments: Numbers of the arguments that were set within the cell.
         refused: Why the copy does not run; "" if it does.
         is_checked: Whether a launch has been checked.
@@ -144,6 +148,7 @@ class _Twin:
     kernel: Any
     original: Any
     traced: _Traced
+    number: int | None = None
     arguments: set[int] = field(default_factory=set)
     refused: str = ""
     is_checked: bool = False
@@ -161,6 +166,7 @@ class _Cell:
     kernels: dict[int, Any] = field(default_factory=dict)
     programs: dict[int, _Traced] = field(default_factory=dict)
     twins: dict[int, _Twin] = field(default_factory=dict)
+    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     own: threading.local = field(default_factory=threading.local)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -233,7 +239,17 @@ class _Cell:
             multiplied = rest[_G_TIMES_L] if len(rest) > _G_TIMES_L else named.get("g_times_l", False)
             grid, block = self._grid(queue, kernel, global_size, local_size, multiplied=multiplied)
             runs = twin.kernel if self._may_run(twin, block) else kernel
-            request = LaunchRequest(NAME, kernel.function_name, grid, block, 0, queue.int_ptr, time.monotonic_ns())
+            request = LaunchRequest(
+                NAME,
+                kernel.function_name,
+                grid,
+                block,
+                shared_bytes=0,
+                stream=queue.int_ptr,
+                time_ns=time.monotonic_ns(),
+                number=next(self.numbers),
+                kernel_number=twin.number,
+            )
             self.observer.launching(request)
             done = own(queue, runs, global_size, local_size, *rest, **named)
             self.observer.launched(replace(request, returned_ns=time.monotonic_ns()))
@@ -268,7 +284,9 @@ class _Cell:
         if traced.refused:
             self.observer.skipped(kernel.function_name, traced.refused)
         copy = None if traced.program is None else self.cl.Kernel(traced.program, kernel.function_name)
-        return _Twin(copy, kernel, traced)
+        source = traced.source
+        named = None if source is None else self.observer.number(source, kernel.function_name)
+        return _Twin(copy, kernel, traced, named)
 
     def _traced(self, program: Any) -> _Traced:
         names = tuple(str(program.get_info(self.cl.program_info.KERNEL_NAMES)).split(";"))
@@ -279,18 +297,18 @@ class _Cell:
             source = KernelSource(NAME, names, module, SPIRV)
             changed = self.observer.rewrite(source)
             if changed == module:
-                return _Traced(None, program)
+                return _Traced(None, program, source=source)
             needed = _capabilities(changed) - _capabilities(module)
             self._require_device(changed, needed)
             options = [one for one in code.options if one.startswith(_OF_SPIRV) and not one.startswith("-cl-std")]
             made = self.cl.Program(program.get_info(self.cl.program_info.CONTEXT), changed)
-            return _Traced(made.build(options), program, uses_lanes=bool(needed & _BALLOTS))
+            return _Traced(made.build(options), program, source=source, uses_lanes=bool(needed & _BALLOTS))
         except (AccelMagicError, self.cl.Error) as error:
             reason = (error.why or error.what) if isinstance(error, AccelMagicError) else _first_line(error)
             if source is None:
                 return _Traced(None, program, reason)
             self.observer.withdrawn(source, reason)
-            return _Traced(None, program)
+            return _Traced(None, program, source=source)
 
     def _code(self, program: Any) -> _Code:
         """What a program was built from. Raises ProgramError if that is not known."""

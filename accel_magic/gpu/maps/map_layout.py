@@ -84,6 +84,7 @@ class MemoryPlan:
     Attributes:
         maps: A region for each map, in their order.
         losses: A u64 for each map and one for the print ring.
+        launch: A u64: the number of the launch, where the host writes it.
         printk: The print ring.
         threads: Capacity of per-thread maps, in threads.
         device_bytes: Size of the block in device memory.
@@ -93,6 +94,7 @@ class MemoryPlan:
 
     maps: tuple[Region, ...]
     losses: Region
+    launch: Region
     printk: Region
     threads: int
     device_bytes: int
@@ -187,12 +189,13 @@ def plan_memory(
     layouts = [layout_of(spec, threads) for spec in maps]
     shared = [
         MapLayout(8 * (len(maps) + 1), ALIGNMENT, "device"),
+        MapLayout(8, ALIGNMENT, "device"),
         MapLayout(ring_bytes(PRINT_BYTES), ALIGNMENT, "host"),
     ]
     ends: dict[MemoryKind, int] = {"device": 0, "host": 0}
     regions = []
     names = [spec.name for spec in maps]
-    for name, layout in zip([*names, "", ""], (*layouts, *shared), strict=True):
+    for name, layout in zip([*names, "", "", ""], (*layouts, *shared), strict=True):
         if name in apart:
             regions.append(Region(block_of(name), 0, layout.bytes))
             continue
@@ -201,8 +204,8 @@ def plan_memory(
         ends[layout.memory] = offset + layout.bytes
     if sum(ends.values()) > limit:
         raise _too_large(maps, layouts, threads, sum(ends.values()), limit)
-    *placed, losses, printk = regions
-    return MemoryPlan(tuple(placed), losses, printk, threads, ends["device"], ends["host"])
+    *placed, losses, launch, printk = regions
+    return MemoryPlan(tuple(placed), losses, launch, printk, threads, ends["device"], ends["host"])
 
 
 def placement(
@@ -219,9 +222,9 @@ def placement(
 
     """
     bases = {"device": base_device, "host": base_host, **(apart or {})}
-    addresses = [bases[region.memory] + region.offset for region in (*plan.maps, plan.losses, plan.printk)]
-    *maps, losses, printk = addresses
-    return Placement(tuple(maps), plan.threads, losses, printk, pid_tgid)
+    addresses = [bases[region.memory] + region.offset for region in (*plan.maps, plan.losses, plan.launch, plan.printk)]
+    *maps, losses, launch, printk = addresses
+    return Placement(tuple(maps), plan.threads, losses, printk, pid_tgid, launch)
 
 
 def _check(spec: MapSpec) -> None:
@@ -297,6 +300,7 @@ class Placement:
         losses: Address of a u64 for each map and one for the print ring: calls that failed because it was full, exact.
         printk: Address of the print ring.
         pid_tgid: The result of `bpf_get_current_pid_tgid`: process id in the upper half, thread id in the lower.
+        launch: Address of a u64 where the host writes each launch's number, for devices that do not count them.
 
     """
 
@@ -305,3 +309,4 @@ class Placement:
     losses: int
     printk: int
     pid_tgid: int = 0
+    launch: int = 0

@@ -196,6 +196,7 @@ _TABLE = (
     Helper(
         612, "gpu_is_first", (Arg.ANY,), HelperResult.NUMBER, Lanes.VARYING, converges=True
     ),  # lowest lane with the value
+    Helper(613, "gpu_stripe_id", (), HelperResult.NUMBER, Lanes.UNIFORM),  # for counters of which there are several
 )
 
 _POLICY_TABLE = (

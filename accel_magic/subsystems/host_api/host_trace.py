@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from accel_magic.devices.device import DeviceName
     from accel_magic.engine.session import Attached
     from accel_magic.recording.recording import Outcome, Recording
 
@@ -126,14 +127,14 @@ class HostTrace:
         self._own = Stretches()
         self._shim = ""
 
-    def start(self, memory: M, *, simulated: bool, shim: bool = False) -> M:
+    def start(self, memory: M, *, kind: DeviceName, simulated: bool) -> M:
         """Attach, if possible; call it within `uninterrupted`.
 
         Args:
             memory: How the trace accesses the device; these driver calls are not the user's.
+            kind: The device's. OpenCL's calls are not recorded; on `cuda`, our library wraps the driver in children.
             simulated: Whether kernels run on the simulated device. Then the driver is a mock, and its calls are only
                 recorded with `on`, because attaching costs more than most such cells.
-            shim: Whether our library wraps the driver in child processes.
 
         Returns:
             The object to use instead of `memory`: it marks the trace's own driver calls.
@@ -143,14 +144,21 @@ class HostTrace:
             ProbeError: The mode is `on`, and there is no driver to trace.
 
         """
-        self.off = NOT_WANTED if self._mode == "off" else _SIMULATED if simulated and self._mode == "auto" else ""
+        if kind == "opencl" and self._mode == "on":
+            raise ProbeError(
+                "calls of OpenCL are not recorded by a GPU trace",
+                fix="trace them with the preset opencl: %%ktrace opencl",
+                code="gpu.no-opencl-calls",
+            )
+        not_wanted = self._mode == "off" or kind == "opencl"
+        self.off = NOT_WANTED if not_wanted else _SIMULATED if simulated and self._mode == "auto" else ""
         if self.off:
             return memory
         try:
             files = libraries(stand_in=simulated)
             if not broker_socket.needed():
                 features.require_tracing()
-            self._shim = _shim() if shim else ""
+            self._shim = _shim() if kind == "cuda" else ""
             attached = session.attach(plan_for(files, self._shim))
         except AccelMagicError as error:
             if self._mode == "on":

@@ -257,7 +257,7 @@ def test_the_maps_are_constants_of_the_module():
     text = ir(
         "mov %r0, 0\nexit",
         maps=(ARRAY, MapSpec("ring", 27, 0, 0, 4096, 5), MapSpec("both", 2, 4, 12, 3, used_by="both", rounded=True)),
-        placement=Placement((16, 32, 48), 9, 10, 11, 12),
+        placement=Placement((16, 32, 48), 9, 10, 11, 12, 13),
     )
     assert "@accel_maps = constant [3 x %accel_map]" in text
     assert "%accel_map { i32 2, i32 4, i32 8, i32 16, i64 16, i64 0 }" in text
@@ -270,6 +270,7 @@ def test_the_maps_are_constants_of_the_module():
         "accel_losses": "10",
         "accel_printk": "11",
         "accel_pid_tgid": "12",
+        "accel_launch_number": "13",
     }
 
 

@@ -414,6 +414,12 @@ define internal fastcc i32 @sm_id() unnamed_addr #7 {
   ret i32 %1
 }
 
+define dso_local range(i64 0, 4294967296) i64 @accel_helper_509(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #6 {
+  %6 = tail call fastcc i32 @sm_id() #24
+  %7 = zext i32 %6 to i64
+  ret i64 %7
+}
+
 define dso_local i64 @accel_helper_14(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #2 {
   %6 = load i64, ptr @accel_pid_tgid, align 8
   ret i64 %6
@@ -717,12 +723,6 @@ define internal fastcc i32 @grid(i32 noundef %0) unnamed_addr #7 {
   ret i32 %4
 }
 
-define dso_local range(i64 0, 4294967296) i64 @accel_helper_509(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #6 {
-  %6 = tail call fastcc i32 @sm_id() #24
-  %7 = zext i32 %6 to i64
-  ret i64 %7
-}
-
 define dso_local range(i64 0, 4294967296) i64 @accel_helper_510(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #6 {
   %6 = tail call fastcc i32 @warp_id() #24
   %7 = zext i32 %6 to i64
@@ -935,6 +935,17 @@ define dso_local range(i64 0, 2) i64 @accel_helper_612(i64 noundef %0, i64 nound
   %9 = icmp eq i32 %6, %8
   %10 = zext i1 %9 to i64
   ret i64 %10
+}
+
+define dso_local range(i64 0, 4294967296) i64 @accel_helper_613(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #6 {
+  %6 = tail call fastcc i32 @stripe_id() #24
+  %7 = zext i32 %6 to i64
+  ret i64 %7
+}
+
+define internal fastcc i32 @stripe_id() unnamed_addr #7 {
+  %1 = load i32, ptr getelementptr inbounds (i8, ptr @accel_self, i64 48), align 8
+  ret i32 %1
 }
 
 define dso_local i64 @accel_launch() local_unnamed_addr #6 {

@@ -399,6 +399,12 @@ define internal fastcc noundef i32 @sm_id() unnamed_addr #2 {
   ret i32 %1
 }
 
+define dso_local range(i64 0, 4294967296) i64 @accel_helper_509(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #2 {
+  %6 = tail call fastcc i32 @sm_id() #31
+  %7 = zext i32 %6 to i64
+  ret i64 %7
+}
+
 define dso_local i64 @accel_helper_14(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #2 {
   %6 = load i64, ptr @accel_pid_tgid, align 8
   ret i64 %6
@@ -754,12 +760,6 @@ define internal fastcc range(i32 1, -2147483648) i32 @grid(i32 noundef %0) unnam
   ret i32 %11
 }
 
-define dso_local range(i64 0, 4294967296) i64 @accel_helper_509(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #2 {
-  %6 = tail call fastcc i32 @sm_id() #31
-  %7 = zext i32 %6 to i64
-  ret i64 %7
-}
-
 define dso_local range(i64 0, 4294967296) i64 @accel_helper_510(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #2 {
   %6 = tail call fastcc i32 @warp_id() #31
   %7 = zext i32 %6 to i64
@@ -1019,6 +1019,17 @@ define dso_local range(i64 0, 2) i64 @accel_helper_612(i64 noundef %0, i64 nound
   %10 = icmp eq i32 %6, %9
   %11 = zext i1 %10 to i64
   ret i64 %11
+}
+
+define dso_local range(i64 0, 4294967296) i64 @accel_helper_613(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #2 {
+  %6 = tail call fastcc i32 @stripe_id() #31
+  %7 = zext i32 %6 to i64
+  ret i64 %7
+}
+
+define internal fastcc noundef i32 @stripe_id() unnamed_addr #2 {
+  %1 = tail call fastcc i32 @sm_id() #31
+  ret i32 %1
 }
 
 define dso_local i64 @accel_launch() local_unnamed_addr #13 {

@@ -10,6 +10,7 @@
 @accel_threads = external local_unnamed_addr constant i64, align 8
 @accel_losses = external local_unnamed_addr constant i64, align 8
 @accel_printk = external local_unnamed_addr constant i64, align 8
+@accel_launch_number = external local_unnamed_addr constant i64, align 8
 
 define i64 @accel_helper_1(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #0 {
   %6 = tail call i32 @kind_of(i64 noundef %0) #19
@@ -394,10 +395,6 @@ define internal i64 @print(ptr noundef %0, i64 noundef %1, i32 noundef %2, i64 n
   ret i64 %24
 }
 
-define noundef i64 @accel_helper_8(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #2 {
-  ret i64 0
-}
-
 define i64 @accel_helper_14(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #2 {
   %6 = load i64, ptr @accel_pid_tgid, align 8
   ret i64 %6
@@ -502,7 +499,7 @@ define internal ptr addrspace(1) @reserve(i64 noundef %0, i64 noundef %1, i32 no
 
 15:                                               ; preds = %12
   %16 = tail call i64 @lost(i64 noundef %0, i32 noundef 28) #19
-  br label %25
+  br label %26
 
 17:                                               ; preds = %12
   %18 = getelementptr inbounds i8, ptr addrspace(1) %5, i64 64
@@ -512,13 +509,14 @@ define internal ptr addrspace(1) @reserve(i64 noundef %0, i64 noundef %1, i32 no
   %22 = tail call i64 @thread_number() #20
   %23 = getelementptr inbounds i8, ptr addrspace(1) %21, i64 8
   store i64 %22, ptr addrspace(1) %23, align 8
-  %24 = getelementptr inbounds i8, ptr addrspace(1) %21, i64 16
-  store i64 0, ptr addrspace(1) %24, align 8
-  br label %25
+  %24 = tail call i64 @launch_id() #19
+  %25 = getelementptr inbounds i8, ptr addrspace(1) %21, i64 16
+  store i64 %24, ptr addrspace(1) %25, align 8
+  br label %26
 
-25:                                               ; preds = %17, %15
-  %26 = phi ptr addrspace(1) [ null, %15 ], [ %21, %17 ]
-  ret ptr addrspace(1) %26
+26:                                               ; preds = %17, %15
+  %27 = phi ptr addrspace(1) [ null, %15 ], [ %21, %17 ]
+  ret ptr addrspace(1) %27
 }
 
 define noundef i64 @accel_helper_132(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #4 {
@@ -764,10 +762,6 @@ define internal i32 @grid(i32 noundef %0) unnamed_addr #0 {
 11:                                               ; preds = %5, %8, %2
   %12 = phi i32 [ %7, %5 ], [ %10, %8 ], [ %4, %2 ]
   ret i32 %12
-}
-
-define noundef i64 @accel_helper_509(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #2 {
-  ret i64 0
 }
 
 define range(i64 0, 4294967296) i64 @accel_helper_510(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #0 {
@@ -1033,8 +1027,36 @@ define range(i64 0, 2) i64 @accel_helper_612(i64 noundef %0, i64 noundef %1, i64
   ret i64 %11
 }
 
-define noundef i64 @accel_launch() local_unnamed_addr #2 {
-  ret i64 0
+define range(i64 0, 4294967296) i64 @accel_helper_613(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #0 {
+  %6 = tail call i32 @stripe_id() #20
+  %7 = zext i32 %6 to i64
+  ret i64 %7
+}
+
+define internal i32 @stripe_id() unnamed_addr #0 {
+  %1 = tail call i64 @_Z12get_group_idj(i32 noundef 2) #22
+  %2 = tail call i64 @_Z14get_num_groupsj(i32 noundef 1) #22
+  %3 = mul i64 %2, %1
+  %4 = tail call i64 @_Z12get_group_idj(i32 noundef 1) #22
+  %5 = add i64 %3, %4
+  %6 = tail call i64 @_Z14get_num_groupsj(i32 noundef 0) #22
+  %7 = mul i64 %5, %6
+  %8 = tail call i64 @_Z12get_group_idj(i32 noundef 0) #22
+  %9 = add i64 %7, %8
+  %10 = trunc i64 %9 to i32
+  ret i32 %10
+}
+
+define i64 @accel_launch() local_unnamed_addr #6 {
+  %1 = tail call i64 @launch_id() #19
+  ret i64 %1
+}
+
+define internal i64 @launch_id() unnamed_addr #6 {
+  %1 = load i64, ptr @accel_launch_number, align 8
+  %2 = inttoptr i64 %1 to ptr addrspace(1)
+  %3 = load volatile i64, ptr addrspace(1) %2, align 8
+  ret i64 %3
 }
 
 define range(i32 0, 2) i32 @accel_is_leader() local_unnamed_addr #0 {
@@ -1771,7 +1793,7 @@ define internal i64 @own_ring_output(i64 noundef %0, ptr noundef %1, i64 noundef
 
 13:                                               ; preds = %3
   %14 = tail call i64 @lost(i64 noundef %0, i32 noundef 7) #19
-  br label %56
+  br label %58
 
 15:                                               ; preds = %3
   %16 = load i64, ptr @accel_threads, align 8
@@ -1780,7 +1802,7 @@ define internal i64 @own_ring_output(i64 noundef %0, ptr noundef %1, i64 noundef
 
 18:                                               ; preds = %15
   %19 = tail call i64 @lost(i64 noundef %0, i32 noundef 28) #19
-  br label %56
+  br label %58
 
 20:                                               ; preds = %15
   %21 = getelementptr inbounds i8, ptr %5, i64 12
@@ -1808,7 +1830,7 @@ define internal i64 @own_ring_output(i64 noundef %0, ptr noundef %1, i64 noundef
 
 38:                                               ; preds = %33
   %39 = tail call i64 @lost(i64 noundef %0, i32 noundef 28) #19
-  br label %54
+  br label %56
 
 40:                                               ; preds = %33
   %41 = add i64 %34, 1
@@ -1822,24 +1844,26 @@ define internal i64 @own_ring_output(i64 noundef %0, ptr noundef %1, i64 noundef
   %47 = urem i64 %46, %23
   %48 = mul i64 %47, %11
   %49 = getelementptr inbounds i8, ptr addrspace(1) %45, i64 %48
-  %50 = getelementptr inbounds i8, ptr addrspace(1) %49, i64 4
-  store i32 0, ptr addrspace(1) %50, align 4
-  %51 = getelementptr inbounds i8, ptr addrspace(1) %49, i64 8
-  tail call void @copy(ptr addrspace(1) noundef %51, ptr noundef %1, i64 noundef %2) #19
+  %50 = tail call i64 @launch_id() #19
+  %51 = trunc i64 %50 to i32
+  %52 = getelementptr inbounds i8, ptr addrspace(1) %49, i64 4
+  store i32 %51, ptr addrspace(1) %52, align 4
+  %53 = getelementptr inbounds i8, ptr addrspace(1) %49, i64 8
+  tail call void @copy(ptr addrspace(1) noundef %53, ptr noundef %1, i64 noundef %2) #19
   tail call void @publish() #19
-  %52 = trunc nuw i64 %2 to i32
-  %53 = or i32 %52, -2147483648
-  tail call void @put32(ptr addrspace(1) noundef %49, i32 noundef %53) #19
-  br label %54
-
-54:                                               ; preds = %44, %38
-  %55 = phi i64 [ %39, %38 ], [ 0, %44 ]
-  call void @llvm.lifetime.end.p0(i64 8, ptr nonnull %4) #21
+  %54 = trunc nuw i64 %2 to i32
+  %55 = or i32 %54, -2147483648
+  tail call void @put32(ptr addrspace(1) noundef %49, i32 noundef %55) #19
   br label %56
 
-56:                                               ; preds = %54, %18, %13
-  %57 = phi i64 [ %14, %13 ], [ %19, %18 ], [ %55, %54 ]
-  ret i64 %57
+56:                                               ; preds = %44, %38
+  %57 = phi i64 [ %39, %38 ], [ 0, %44 ]
+  call void @llvm.lifetime.end.p0(i64 8, ptr nonnull %4) #21
+  br label %58
+
+58:                                               ; preds = %56, %18, %13
+  %59 = phi i64 [ %14, %13 ], [ %19, %18 ], [ %57, %56 ]
+  ret i64 %59
 }
 
 define internal range(i64 -28, 1) i64 @ring_output(i64 noundef %0, ptr noundef %1, i64 noundef %2) unnamed_addr #0 {

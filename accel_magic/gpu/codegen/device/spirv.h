@@ -29,10 +29,13 @@ XYZ(dims, of_items)
 
 PART u64 time_ns(void) { return accel_spirv_clock(); }
 PART u64 cycles(void) { return accel_spirv_clock(); }
-PART u32 sm_id(void) { return 0; }
 PART u32 warp_id(void) { return of_sub_group(); }
 PART u32 lane_id(void) { return of_lane(); }
-PART u64 launch_id(void) { return 0; }
+PART u32 stripe_id(void) { return (u32)((of_group(2) * of_groups(1) + of_group(1)) * of_groups(0) + of_group(0)); }
+
+// Where the host writes its number before each launch; launches run one after the other.
+extern const u64 accel_launch_number;
+PART u64 launch_id(void) { return *(volatile GLOBAL u64 *)accel_launch_number; }
 
 PART u32 active(void) { return accel_spirv_ballot(1); }
 PART u32 ballot(u32 mask, u32 yes) { return accel_spirv_ballot(yes != 0); }

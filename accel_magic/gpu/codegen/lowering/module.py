@@ -107,6 +107,7 @@ def _constants(maps: Sequence[MapSpec], placement: Placement) -> list[str]:
         "accel_losses": placement.losses,
         "accel_printk": placement.printk,
         "accel_pid_tgid": placement.pid_tgid,
+        "accel_launch_number": placement.launch,
     }
     return [
         "%accel_map = type { i32, i32, i32, i32, i64, i64 }",

@@ -61,12 +61,12 @@ def test_nothing_overlaps_and_everything_is_aligned_and_inside_its_block(specs, 
     plan = map_layout.plan_memory(specs, threads, limit=UNLIMITED)
     sizes = {"device": plan.device_bytes, "host": plan.host_bytes}
     ends = {"device": 0, "host": 0}
-    for region in sorted([*plan.maps, plan.losses, plan.printk], key=lambda each: each.offset):
+    for region in sorted([*plan.maps, plan.losses, plan.launch, plan.printk], key=lambda each: each.offset):
         assert region.offset % 256 == 0
         assert region.offset >= ends[region.memory]
         ends[region.memory] = region.offset + region.bytes
     assert ends == sizes
-    assert plan.losses.bytes == 8 * (len(specs) + 1)
+    assert (plan.losses.bytes, plan.launch.bytes) == (8 * (len(specs) + 1), 8)
     assert [region.bytes for region in plan.maps] == [map_layout.layout_of(one, threads).bytes for one in specs]
 
 
@@ -74,8 +74,9 @@ def test_addresses_are_those_of_the_blocks_and_the_offsets():
     specs = [spec(MapType.ARRAY), spec(MapType.GPU_RINGBUF), spec(MapType.PER_THREAD_ARRAY)]
     plan = map_layout.plan_memory(specs, 10, limit=UNLIMITED)
     placed = map_layout.placement(plan, 0x10000, 0x900000, pid_tgid=7)
-    # 8 values of 8 bytes, then 80 of 8, then the losses; in the other block 10 rings of 24 + 8 * 16 bytes.
-    assert placed == Placement((0x10000, 0x900000, 0x10100), 10, 0x10000 + 256 + 768, 0x900000 + 1536, 7)
+    # 8 values of 8 bytes, then 80 of 8, the losses, the launch; in the other block 10 rings of 24 + 8 * 16 bytes.
+    losses = 0x10000 + 256 + 768
+    assert placed == Placement((0x10000, 0x900000, 0x10100), 10, losses, 0x900000 + 1536, 7, losses + 256)
 
 
 def test_a_trace_without_maps_still_has_its_losses_and_its_print_ring():
@@ -88,7 +89,7 @@ def test_the_error_for_maps_over_the_limit_names_the_largest_map_its_bytes_and_t
     with raises("gpu.map.too-large", ProgramError) as error:
         map_layout.plan_memory(specs, 1 << 20, limit=1 << 20)
     assert str(error.value) == (
-        "map many needs 838,860,800 bytes, all maps 839,385,432, and the limit is 1,048,576\n"
+        "map many needs 838,860,800 bytes, all maps 839,385,672, and the limit is 1,048,576\n"
         "  why: it has values for 1,048,576 threads\n"
         "  fix: lower its max_entries, or trace fewer threads: --threads N"
     )
@@ -101,7 +102,7 @@ def test_the_error_for_a_large_hash_does_not_blame_the_threads():
 
 
 def test_the_error_for_a_limit_too_low_for_any_map_has_both_sizes():
-    with raises("gpu.map.too-large", ProgramError, match=r"524,360 bytes.* 1,000"):
+    with raises("gpu.map.too-large", ProgramError, match=r"524,616 bytes.* 1,000"):
         map_layout.plan_memory([], 1, limit=1000)
 
 

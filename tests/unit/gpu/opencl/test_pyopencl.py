@@ -200,3 +200,76 @@ except MachineError as error:
     assert found["what"] == "OpenCL has no device 99"
     assert "fits" in found["why"]
     assert found["fix"].startswith("pass") or "pip install intel-opencl-rt" in found["fix"]
+
+
+def test_launches_have_their_numbers_and_their_kernels(run):
+    found = run(
+        SETUP
+        + """
+first, second = (cl.Program(context, SOURCE).build() for _ in range(2))
+kernels = [first.add, second.add]
+with gputrace("pagetrace", "launchlate", device="opencl") as trace:
+    for turn in range(6):
+        kernels[turn % 2](queue, (64 * (turn + 1),), (64,), a, a, c, many)
+    queue.finish()
+result = trace.result
+pages = result.tools["pagetrace"]
+answer(
+    launches=result.launches[["device_launch", "kernel", "grid_x"]].to_numpy().tolist(),
+    late=result.tools["launchlate"]["launch"].tolist(),
+    positive=bool((result.tools["launchlate"]["late_ns"] > 0).all()),
+    pages=sorted(set(pages["launch"].tolist())),
+    kernels=pages.groupby("launch")["kernel"].unique().map(len).tolist(),
+    numbers=sorted(set(pages["kernel"].tolist())),
+)
+"""
+    )
+    kernels = found["numbers"]
+    assert len(kernels) == 2
+    assert found["launches"] == [[turn + 1, kernels[turn % 2], turn + 1] for turn in range(6)]
+    assert found["late"] == found["pages"] == list(range(6))
+    assert found["kernels"] == [1] * 6
+    assert found["positive"]  # the clock in kernels is the host's
+
+
+def test_a_race_is_found_and_none_after_it_is_mended(run):
+    found = run(
+        SETUP
+        + """
+RACE = '''
+kernel void turn(global const float *from, global float *to, local float *part) {
+    size_t i = get_local_id(0), last = get_local_size(0) - 1;
+    part[i] = from[get_global_id(0)];
+    BARRIER
+    to[get_global_id(0)] = part[last - i];
+}'''
+def races(source):
+    program = cl.Program(context, source).build()
+    with gputrace("races", device="opencl") as trace:
+        program.turn(queue, (64,), (32,), a, c, cl.LocalMemory(128))
+        queue.finish()
+    table = trace.result.tools["races"]
+    return table[["kind", "space", "operation", "other"]].to_numpy().tolist()
+answer(
+    wrong=races(RACE.replace("BARRIER", "")),
+    right=races(RACE.replace("BARRIER", "barrier(CLK_LOCAL_MEM_FENCE);")),
+)
+"""
+    )
+    assert ["race", "shared", "store", "load"] in found["wrong"]
+    assert found["right"] == []
+
+
+def test_a_tool_that_needs_the_multiprocessor_is_refused(run):
+    found = run(
+        SETUP
+        + """
+from accel_magic.errors import ProgramError
+try:
+    gputrace("blocktime", device="opencl").prepare()
+except ProgramError as error:
+    answer(what=error.what, code=error.code)
+"""
+    )
+    assert found["what"] == "blocktime uses helpers that OpenCL devices do not have: gpu_sm_id"
+    assert found["code"] == "gpu.unsupported-helper"

@@ -217,13 +217,13 @@ def refused(monkeypatch):
 def test_if_the_kernel_cannot_be_traced_auto_gives_the_reason_and_on_fails(refused):
     memory, host_calls = object(), HostTrace("auto")
 
-    assert host_calls.start(memory, simulated=False) is memory
+    assert host_calls.start(memory, kind="cuda", simulated=False) is memory
     assert host_calls.off == "tracing needs root: you are nobody"
     assert host_calls.go() <= time.monotonic_ns()
     stopped = host_calls.stop("ok")
     assert (stopped.frame, stopped.off) == (None, host_calls.off)
     with pytest.raises(MachineError, match="needs root"):
-        HostTrace("on").start(memory, simulated=False)
+        HostTrace("on").start(memory, kind="cuda", simulated=False)
 
 
 def test_a_gpu_trace_that_cannot_record_required_calls_fails_and_allows_another_trace(refused):
@@ -247,7 +247,7 @@ def test_without_a_driver_the_reason_is_given(monkeypatch):
     monkeypatch.setattr("accel_magic.probes.libraries.resolve", missing)
     monkeypatch.setattr("accel_magic.probes.libraries.mapped_files", lambda _: [])
     host_calls = HostTrace("auto")
-    host_calls.start(object(), simulated=False)
+    host_calls.start(object(), kind="cuda", simulated=False)
 
     assert host_calls.off == "libcuda.so.1 not found: nobody knows it"
     with pytest.raises(MachineError, match="driver"):
