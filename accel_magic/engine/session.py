@@ -307,6 +307,7 @@ def _attach(
     native_tasks: bool,
     into: Path | None,
 ) -> AttachedParts:
+    planned = plan
     if plan.kernel_points:
         warm_up()
     shared = reader_client.shared()
@@ -324,7 +325,7 @@ def _attach(
     source = _source(plan, kernel, functions, tasks, most_bytes)
     if writer is not None:
         writer.open(plan, machine.describe(), _layout(plan, kernel, functions), source)
-    feed = None if show is None else _start_feed(plan, show, undo)
+    feed = None if show is None else _start_feed(plan, show, planned, undo)
     watch = None
     if mapped is not None and (tables := _stack_tables(kernel, functions, tasks, plan)):
         watch = _start_watch(plan, tables, mapped, each_look, undo)
@@ -380,8 +381,8 @@ def _start_writer(into: Path, undo: contextlib.ExitStack) -> DatasetWriter:
     return writer
 
 
-def _start_feed(plan: Plan, show: Show, undo: contextlib.ExitStack) -> LiveFeed:
-    feed = LiveFeed(plan, show)
+def _start_feed(plan: Plan, show: Show, planned: Plan, undo: contextlib.ExitStack) -> LiveFeed:
+    feed = LiveFeed(plan, show, planned=planned)
     undo.callback(feed.stop)
     feed.start()
     return feed

@@ -15,11 +15,11 @@ from accel_magic.kernel import own_threads
 from accel_magic.recording.reader.reader_messages import Sample
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from accel_magic.probes.plan import Plan
+    from accel_magic.probes.plan import Plan, ProbePoint
 
 
 class LiveLatency(NamedTuple):
@@ -60,11 +60,14 @@ class LiveFeed:
     Args:
         plan: What is traced; provides the labels of the latencies.
         show: Called with every batch of samples, in the thread.
+        planned: What was planned, for which the display was made; samples have its points. Some of them may not have
+            been attached, and the others may have other numbers now. None for `plan`.
 
     """
 
-    def __init__(self, plan: Plan, show: Callable[[list[LiveSample]], None]) -> None:
+    def __init__(self, plan: Plan, show: Callable[[list[LiveSample]], None], *, planned: Plan | None = None) -> None:
         self._labels = [point.function for point in plan.latency_points]
+        self._rows = _rows(plan if planned is None else planned, plan)
         self._show = show
         self._ours, self.theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._thread: own_threads.Thread | None = None
@@ -100,12 +103,31 @@ class LiveFeed:
         message = codec.receive_packet(self._ours, Sample)
         return LiveSample(
             time_ns=message.time_ns,
-            hits=np.array(message.hits, np.uint64),
+            hits=_of_rows(message.hits, self._rows),
             recorded=message.recorded,
             lost=message.lost,
             latency=tuple(
                 LiveLatency(label, *values) for label, values in zip(self._labels, message.latency, strict=True)
             ),
-            totals=np.array(message.totals, np.uint64),
+            totals=_of_rows(message.totals, self._rows),
             behind_s=(time.monotonic_ns() - message.sent_ns) / 1e9,
         )
+
+
+def _rows(planned: Plan, traced: Plan) -> NDArray[np.intp]:
+    """For each planned point, (points,), its number in the traced plan; -1 for one that is not traced."""
+    numbers: dict[tuple[object, ...], list[int]] = {}
+    for number, point in enumerate(traced.points):
+        numbers.setdefault(_key(point), []).append(number)
+    found = (numbers.get(_key(point), []) for point in planned.points)
+    return np.array([same.pop(0) if same else -1 for same in found], np.intp)
+
+
+def _key(point: ProbePoint) -> tuple[object, ...]:
+    """What a point keeps when it gets another number, or is probed in another way."""
+    return point.probe, point.kind, point.target, point.function, point.offset
+
+
+def _of_rows(values: Sequence[int], rows: NDArray[np.intp]) -> NDArray[np.uint64]:
+    """Values of planned points, (points,) uint64; 0 for those that are not traced; empty without values."""
+    return np.array([*values, 0], np.uint64)[rows] if values else np.zeros(0, np.uint64)
