@@ -36,10 +36,10 @@ class Requirements:
 
 @dataclass(frozen=True)
 class Gpus:
-    """The GPUs that the NVIDIA driver finds.
+    """The devices that a driver finds.
 
     Attributes:
-        found: A description of each GPU.
+        found: A description of each one.
         why: If there is none: why.
         fix: If there is none: the fix.
 
@@ -52,18 +52,29 @@ class Gpus:
 
 def look_for_gpus() -> Gpus:
     """Ask the NVIDIA driver, in a separate process, which GPUs `--device cuda` can use."""
-    command = own_python.command("accel_magic.devices.cuda")
+    return _listed("accel_magic.devices.cuda", "run nvidia-smi")
+
+
+def look_for_opencl() -> Gpus:
+    """Ask OpenCL's drivers, in a separate process, which devices `--device opencl` can use."""
+    return _listed("accel_magic.devices.opencl", "run clinfo")
+
+
+def _listed(module: str, fix: str) -> Gpus:
+    """Run a module that lists devices, or prints why there are none and a fix."""
     try:
-        run = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+        run = subprocess.run(
+            own_python.command(module), capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return Gpus((), f"the driver does not answer: {error}", "run nvidia-smi")
+        return Gpus((), f"the driver does not answer: {error}", fix)
     if run.returncode == 0:
         return Gpus(tuple(run.stdout.splitlines()))
     lines = run.stderr.splitlines()
     if len(lines) == 2:
         return Gpus((), *lines)
     last = lines[-1] if lines else f"status {run.returncode}"
-    return Gpus((), f"the driver ends the process that uses it: {last}", "run nvidia-smi")
+    return Gpus((), f"the driver ends the process that uses it: {last}", fix)
 
 
 def look() -> Requirements:

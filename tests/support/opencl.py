@@ -27,7 +27,6 @@ def environment(folder):
     return {
         **os.environ,
         "OCL_ICD_VENDORS": str(vendors),
-        "LD_LIBRARY_PATH": os.pathsep.join(filter(None, (str(found.parent), os.environ.get("LD_LIBRARY_PATH", "")))),
         "XDG_CACHE_HOME": str(folder),  # PyOpenCL keeps compiled programs there
     }
 

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from ctypes.util import find_library
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
 from accel_magic.checks import Check
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def checks() -> tuple[Check, ...]:
     """Check the tools of `%%gputrace`, and look for GPUs."""
-    return (_gputrace(), _gputrace_device())
+    return (_gputrace(), _gputrace_device(), *_opencl())
 
 
 def _gputrace() -> Check:
@@ -34,3 +41,16 @@ def _gputrace_device() -> Check:
     if gpus.found:
         return Check("%%gputrace --device cuda", "ok", "; ".join(gpus.found))
     return Check("%%gputrace --device cuda", "info", f"{gpus.why}; kernels run on the simulated device", gpus.fix)
+
+
+def _opencl() -> Iterator[Check]:
+    """Report OpenCL's devices, if there is a sign of OpenCL."""
+    if find_spec("pyopencl") is None and find_library("OpenCL") is None:
+        return
+    from accel_magic.gpu import requirements
+
+    devices = requirements.look_for_opencl()
+    if devices.found:
+        yield Check("%%gputrace --device opencl", "ok", "; ".join(devices.found))
+    else:
+        yield Check("%%gputrace --device opencl", "info", devices.why, devices.fix)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import importlib.metadata
+import shlex
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -75,13 +79,17 @@ class OpenClDevice:
 
 @cache
 def library() -> Any:
-    """Load the loader: the one that this process has loaded, or the system's, or pyopencl's own.
+    """Load the loader: PyOpenCL's if it is installed, else the one that this process has loaded, or the system's.
 
     Raises:
         MachineError: There is none.
 
     """
-    for name in _candidates():
+    if find_spec("pyopencl") is not None:
+        with contextlib.suppress(ImportError):
+            # Its loader crashes in a process that PyOpenCL has not prepared.
+            import_module("pyopencl")
+    for name in (*_mapped(), "libOpenCL.so.1"):
         try:
             return ctypes.CDLL(name)
         except OSError:
@@ -91,18 +99,12 @@ def library() -> Any:
     )
 
 
-def _candidates() -> Iterator[str]:
+def _mapped() -> list[str]:
     try:
         lines = Path("/proc/self/maps").read_text("utf-8", "replace").splitlines()
     except OSError:
-        lines = []
-    yield from dict.fromkeys(line.split(maxsplit=5)[5] for line in lines if "/libOpenCL" in line)
-    yield "libOpenCL.so.1"
-    found = find_spec("pyopencl")
-    if found is not None and found.origin is not None:
-        folder = Path(found.origin).parent
-        yield from (str(path) for path in (folder / ".libs").glob("libOpenCL*"))
-        yield from (str(path) for path in (folder.parent / "pyopencl.libs").glob("libOpenCL*"))
+        return []
+    return list(dict.fromkeys(line.split(maxsplit=5)[5] for line in lines if "/libOpenCL" in line))
 
 
 def devices() -> tuple[OpenClDevice, ...]:
@@ -131,9 +133,22 @@ def chosen(number: int | None) -> OpenClDevice:
     raise MachineError(
         f"OpenCL has no device {number}" if number is not None and not named else "no OpenCL device can be traced",
         why=reasons or "no platform is registered: /etc/OpenCL/vendors and OCL_ICD_VENDORS name none that loads",
-        fix=_FIX,
+        fix=_fix(),
         code="opencl.no-device",
     )
+
+
+def _fix() -> str:
+    """How to get a device: Intel's runtime, if it is there, does not register itself."""
+    try:
+        files = importlib.metadata.files("intel-opencl-rt") or []
+    except importlib.metadata.PackageNotFoundError:
+        return _FIX
+    found = next((Path(str(one.locate())).resolve() for one in files if one.name == "libintelocl.so"), None)
+    if found is None:
+        return _FIX
+    file = '"$HOME/intel.icd"'
+    return f"before Python starts, run: echo {shlex.quote(str(found))} > {file} && export OCL_ICD_VENDORS={file}"
 
 
 def suggested_local_size(device: OpenClDevice, queue: int, kernel: int, items: tuple[int, ...]) -> tuple[int, ...]:

@@ -1,5 +1,10 @@
 """PyOpenCL: which kernels are traced, whatever their programs were built from, and what is left as it was."""
 
+import ast
+import shlex
+import subprocess
+import sys
+
 import pytest
 
 pytestmark = pytest.mark.component
@@ -273,3 +278,19 @@ except ProgramError as error:
     )
     assert found["what"] == "blocktime uses helpers that OpenCL devices do not have: gpu_sm_id"
     assert found["code"] == "gpu.unsupported-helper"
+
+
+def test_the_doctor_lists_devices_or_says_why_there_are_none(runtime, tmp_path):
+    script = "from accel_magic.gpu.requirements import look_for_opencl as look; print(look())"
+    without = runtime | {"OCL_ICD_VENDORS": str(tmp_path)}
+    there, none = (
+        subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, check=True).stdout
+        for env in (runtime, without)
+    )
+    assert "(Intel(R) OpenCL), SPIR-V 1.0 to " in there
+    assert "no OpenCL device can be traced" in none
+    command = ast.literal_eval(none[none.index("fix=") + 4 :].rstrip().removesuffix(")")).partition("run: ")[2]
+    mended = f"{command} && {shlex.quote(sys.executable)} -c {shlex.quote(script)}"
+    env = without | {"HOME": str(tmp_path)}
+    shown = subprocess.run(["sh", "-c", mended], env=env, capture_output=True, text=True, check=True).stdout
+    assert shown == there
