@@ -133,7 +133,7 @@ def chosen(number: int | None) -> OpenClDevice:
     raise MachineError(
         f"OpenCL has no device {number}" if number is not None and not named else "no OpenCL device can be traced",
         why=reasons or "no platform is registered: /etc/OpenCL/vendors and OCL_ICD_VENDORS name none that loads",
-        fix=_fix(),
+        fix=next((f"choose another device: --gpu {one.number}" for one in found if not one.untraceable), _fix()),
         code="opencl.no-device",
     )
 
