@@ -112,7 +112,7 @@ def _simulated(ptx: str, a: np.ndarray, tool: str) -> float:
         plan = map_layout.plan_memory(sources[0].object.maps, 1 << 14, limit=1 << 32)
         sizes = (max(plan.device_bytes, 1), max(plan.host_bytes, 1))
         bases = tuple(map(device.allocate, sizes))
-        text = inject(ptx, compile_probes([(sources[0], map_layout.placement(plan, *bases))], ARCH)).text
+        text = inject(ptx, compile_probes([(sources[0], map_layout.placement(plan, *bases))], ARCH)).code
     module = device.load(text)
     addresses = [device.allocate(a.nbytes) for _ in range(3)]
     for address in addresses[:2]:

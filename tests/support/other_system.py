@@ -5,6 +5,7 @@ What others' packages import must be imported before: they have their own code f
 
 import contextlib
 import ctypes
+import ctypes.util
 import importlib
 import mmap
 import os

@@ -77,9 +77,7 @@ def adapter_for(module: str, device: AdapterDevice | OpenClDevice | None = None)
 
 def _watched(device: SimulatedDevice | OpenClDevice | None) -> tuple[_Framework, ...]:
     """The frameworks whose kernels may run on a device."""
-    if isinstance(device, OpenClDevice):
-        return tuple(one for one in FRAMEWORKS if one.adapter == OPENCL)
-    return FRAMEWORKS
+    return tuple(one for one in FRAMEWORKS if (one.adapter == OPENCL) == isinstance(device, OpenClDevice))
 
 
 @dataclass(eq=False)
