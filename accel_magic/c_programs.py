@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -171,6 +172,7 @@ def _numbered() -> Iterator[str]:
     """Debian's names for particular versions of clang, the newest first."""
     found: set[int] = set()
     for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
-        names = [path.name for path in Path(folder).iterdir()] if Path(folder).is_dir() else []
-        found.update(int(match[1]) for match in map(_NUMBERED.fullmatch, names) if match)
+        with contextlib.suppress(OSError):  # it is no folder, or not this user's
+            names = [path.name for path in Path(folder or ".").iterdir()]
+            found.update(int(match[1]) for match in map(_NUMBERED.fullmatch, names) if match)
     return (f"clang-{number}" for number in sorted(found, reverse=True))

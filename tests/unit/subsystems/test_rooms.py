@@ -18,6 +18,7 @@ ALSO = {"ivpu"}
 """Names that no registered subsystem, preset or driver has, alone."""
 OF_OTHER_ROOMS = {
     "cuda": "`devices/cuda` is a room below, and a value of `--device`",
+    "opencl": "`devices/opencl` is a room below, and a value of `--device`",
     "steps": "an English word; also the steps of a replay and of `range`",
 }
 EXAMPLE = "an example of the probe language, or of a line to try"
