@@ -246,11 +246,12 @@ def mapped_at(pid, file):
 
 def test_breakpoints_in_a_library_that_the_broker_uses_too_are_not_set_there(broker):
     libc = next(line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "libc.so" in line)
-    place = ctypes.cast(ctypes.CDLL(None).malloc, ctypes.c_void_p).value - mapped_at(os.getpid(), libc)
+    place = ctypes.cast(ctypes.CDLL("libc.so.6").malloc, ctypes.c_void_p).value - mapped_at(os.getpid(), libc)
     process = broker.start(
         """
 with accel_magic.trace("uprobe:libc:malloc", mode="count", uprobes="kernel") as t:
-    answer(ctypes.string_at(ctypes.cast(libc.malloc, ctypes.c_void_p).value, 1)[0])
+    own = ctypes.CDLL("libc.so.6")  # of the whole process, a Python that is no library may have a place of its own
+    answer(ctypes.string_at(ctypes.cast(own.malloc, ctypes.c_void_p).value, 1)[0])
     sys.stdin.readline()
 """
     )
