@@ -123,7 +123,7 @@ with patched(("latency:uprobe", "by_memory"), ("latency:uprobe", "in_handler")) 
 answer([handled, hits(t)["by_memory"], hits(t)["in_handler"]])
 """)
 
-    assert handled > 20
+    assert handled > 5
     assert (told, in_handler) == (2_000_000, handled)
 
 
