@@ -309,7 +309,7 @@ hit = 0
 trials = 0
 control = patched_functions.memory_of_this_process().area.control
 end = time.monotonic() + 120
-while trials < 100 or not control["traps"] and time.monotonic() < end:
+while trials < 100 or not (control["traps"] and hit) and time.monotonic() < end:
     trials += 1
     with patched(("uprobe" if trials % 2 else "latency:uprobe", "by_slow"), mode="count") as t:
         sum(range(2000))
