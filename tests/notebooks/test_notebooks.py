@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from functools import cache
+from importlib.util import find_spec
 
 import nbformat
 import pytest
@@ -12,12 +13,13 @@ from nbclient import NotebookClient
 
 import accel_magic
 from accel_magic.api.doctor import report
-from tests.support import fresh_python
+from tests.support import fresh_python, opencl
 from tests.support.paths import ROOT
 
 GPUTRACE = ROOT / "notebooks/gputrace.ipynb"
 POLICIES = ROOT / "notebooks/policies.ipynb"
-EVERYWHERE = (GPUTRACE, POLICIES)
+OPENCL = ROOT / "notebooks/opencl.ipynb"
+EVERYWHERE = (GPUTRACE, POLICIES, OPENCL)
 NOTEBOOKS = [path for path in sorted((ROOT / "notebooks").glob("*.ipynb")) if path not in EVERYWHERE]
 QUICKSTART = ROOT / "notebooks/quickstart.ipynb"
 OPENVINO = ROOT / "notebooks/openvino.ipynb"
@@ -606,3 +608,23 @@ def test_the_policies_notebook_shows_what_policies_do_with_the_cells_pages_and_w
     assert rows["access"] == ["46", "0", "3"], "of 48 loads and a store, only what nobody asked for misses"
     assert "[current-process]" not in printed(notebook)
     assert "no lab accelerator" in printed(notebook)
+
+
+@pytest.mark.component
+def test_opencl_kernels_have_their_problems_and_the_mended_ones_have_none():
+    if opencl.library() is None or find_spec("pyopencl") is None:
+        pytest.skip("PyOpenCL or Intel's OpenCL runtime is not installed")
+    notebook = executed(OPENCL)  # its cells compare the results of both kernels
+    found = [
+        found_ids(cell.outputs[0].data["text/plain"])
+        for cell in notebook.cells
+        if cell.source.endswith(".diagnose()") and cell.outputs
+    ]
+    assert found == [("accesses-scattered",), (), ("branches-diverge",), ()]
+    shown = printed(notebook)
+    assert "4,096 work-items: 89 loads each, at most 6,400" in shown
+    assert "5,680 work-items: 64 loads each, at most 64" in shown
+    banners = [
+        output.data["text/plain"] for cell in notebook.cells for output in cell.get("outputs", ()) if "data" in output
+    ]
+    assert sum("OpenCL on a CPU (Intel(R) OpenCL), 0 lost" in text for text in banners) == 6

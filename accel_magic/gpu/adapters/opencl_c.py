@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -30,14 +31,22 @@ NO_LINES: Final = "its source lines are not known: LLVM writes none (llvm-spirv 
 
 @dataclass(frozen=True)
 class OpenClCompiler:
-    """A clang that compiles OpenCL C, and the llvm-spirv of its version; '' if there is none."""
+    """A clang that compiles OpenCL C, and the llvm-spirv of its version; '' for LLVM's own backend."""
 
     clang: str
     translator: str
 
 
-def compiler() -> OpenClCompiler:
-    """Find the newest clang that has its llvm-spirv, else the newest clang.
+@dataclass(frozen=True)
+class CompiledKernels:
+    """SPIR-V, and whether it has the lines of the source."""
+
+    code: bytes
+    has_lines: bool
+
+
+def compilers() -> tuple[OpenClCompiler, ...]:
+    """Find the newest clang that has its llvm-spirv, and the newest clang, for LLVM's own backend.
 
     Raises:
         MachineError: There is none.
@@ -47,7 +56,7 @@ def compiler() -> OpenClCompiler:
 
 
 @lru_cache(maxsize=4)
-def _found(search: str) -> OpenClCompiler:
+def _found(search: str) -> tuple[OpenClCompiler, ...]:
     versions = set[int]()
     for folder in search.split(os.pathsep):
         try:
@@ -55,23 +64,20 @@ def _found(search: str) -> OpenClCompiler:
         except OSError:
             continue
         versions |= {int(found[1]) for found in map(_NUMBERED.fullmatch, names) if found}
-    known = [
-        OpenClCompiler(f"clang-{one}", shutil.which(f"llvm-spirv-{one}", path=search) or "")
-        for one in sorted(versions, reverse=True)
-        if _OLDEST <= one <= _NEWEST_READ
-    ]
-    chosen = next((one for one in known if one.translator), known[0] if known else None)
-    if chosen is None:
+    known = [one for one in sorted(versions, reverse=True) if _OLDEST <= one <= _NEWEST_READ]
+    if not known:
         raise MachineError(
             "kernels in OpenCL C cannot be traced without clang",
             why="drivers take OpenCL C and show no SPIR-V, so it has to be compiled here",
             fix="apt install clang-19",
             code="opencl.no-clang",
         )
-    return chosen
+    translators = ((one, shutil.which(f"llvm-spirv-{one}", path=search)) for one in known)
+    first = next((OpenClCompiler(f"clang-{one}", path) for one, path in translators if path), None)
+    return (*([] if first is None else [first]), OpenClCompiler(f"clang-{known[0]}", ""))
 
 
-def compiled(source: str, options: Sequence[str], version: tuple[int, int]) -> bytes:
+def compiled(source: str, options: Sequence[str], version: tuple[int, int]) -> CompiledKernels:
     """Compile OpenCL C to SPIR-V.
 
     Args:
@@ -84,7 +90,15 @@ def compiled(source: str, options: Sequence[str], version: tuple[int, int]) -> b
         ProgramError: The program does not compile for SPIR-V, e.g. because it uses a vendor's own functions.
 
     """
-    found = compiler()
+    *others, last = compilers()
+    for one in others:
+        # llvm-spirv refuses some of what clang's optimizer writes (`freeze`); LLVM's own backend may take it.
+        with contextlib.suppress(ProgramError):
+            return CompiledKernels(_compiled(one, source, options, version), has_lines=True)
+    return CompiledKernels(_compiled(last, source, options, version), has_lines=False)
+
+
+def _compiled(found: OpenClCompiler, source: str, options: Sequence[str], version: tuple[int, int]) -> bytes:
     level = "0" if "-cl-opt-disable" in options else str(_LEVEL)
     triple = "spir64-unknown-unknown" if found.translator else "spirv64-unknown-unknown"
     standard = [] if any(one.startswith("-cl-std=") for one in options) else ["-cl-std=CL1.2"]

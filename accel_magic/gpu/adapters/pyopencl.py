@@ -13,6 +13,7 @@ import shlex
 import sys
 import threading
 import time
+import warnings
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -302,7 +303,9 @@ class _Cell:
             self._require_device(changed, needed)
             options = [one for one in code.options if one.startswith(_OF_SPIRV) and not one.startswith("-cl-std")]
             made = self.cl.Program(program.get_info(self.cl.program_info.CONTEXT), changed)
-            return _Traced(made.build(options), program, source=source, uses_lanes=bool(needed & _BALLOTS))
+            with warnings.catch_warnings(action="ignore"):  # about the compiler's output
+                made.build(options)
+            return _Traced(made, program, source=source, uses_lanes=bool(needed & _BALLOTS))
         except (AccelMagicError, self.cl.Error) as error:
             reason = (error.why or error.what) if isinstance(error, AccelMagicError) else _first_line(error)
             if source is None:
@@ -335,9 +338,9 @@ class _Cell:
 
     def _compiled(self, code: _Code) -> bytes:
         made = opencl_c.compiled(code.source, code.options, max(self.device.spirv))
-        if not opencl_c.compiler().translator:
+        if not made.has_lines:
             self.observer.noted(opencl_c.NO_LINES)
-        return made
+        return made.code
 
     def _require_device(self, code: bytes, needed: frozenset[int]) -> None:
         """Raise ProgramError if the device cannot run the module with the programs."""

@@ -129,7 +129,7 @@ def test_spirv_that_the_user_brings_is_traced(run):
         SETUP
         + """
 from accel_magic.gpu.adapters import opencl_c
-program = cl.Program(context, opencl_c.compiled(SOURCE, (), (1, 2))).build()
+program = cl.Program(context, opencl_c.compiled(SOURCE, (), (1, 2)).code).build()
 def go():
     program.add(queue, (64,), None, a, a, c, many)
 answer(**traced(go), right=bool((content(c, data) == 2 * data).all()))
@@ -294,3 +294,31 @@ def test_the_doctor_lists_devices_or_says_why_there_are_none(runtime, tmp_path):
     env = without | {"HOME": str(tmp_path)}
     shown = subprocess.run(["sh", "-c", mended], env=env, capture_output=True, text=True, check=True).stdout
     assert shown == there
+
+
+SUM = """
+kernel void rows(global const int *in, global int *out, uint size) {
+    uint row = get_global_id(0), length = row < 16 ? 6400 : 64;
+    int sum = 0;
+    for (uint i = 0; i < length; i++) sum += in[(row * 7 + i) % size] >> (i & 3);
+    out[row] = sum;
+}"""
+
+
+def test_what_llvm_spirv_refuses_is_translated_by_llvm_itself(run):
+    found = run(
+        f"SUM = {SUM!r}\n"
+        + SETUP
+        + """
+numbers, results = np.arange(4096, dtype="i4"), np.zeros(64, "i4")
+given, made = buffer(numbers), buffer(results)
+program = cl.Program(context, SUM).build()
+program.rows(queue, (64,), (16,), given, made, np.uint32(4096))
+plain = content(made, results)
+found = traced(lambda: program.rows(queue, (64,), (16,), given, made, np.uint32(4096)))
+answer(**found, same=bool((content(made, results) == plain).all()))
+"""
+    )
+    assert found["same"]
+    assert found["rows"] == [["rows", 1, 64]]
+    assert found["reasons"] == {}
