@@ -306,7 +306,7 @@ class TestDoctor:
         for name, value in mock_cuda.environment(server).items():
             monkeypatch.setenv(name, value)
 
-        _, check = doctor.gpu.checks()
+        _, check, *_ = doctor.gpu.checks()
 
         assert check.status == "ok"
         assert check.detail.startswith("0: simulated device")
@@ -316,7 +316,7 @@ class TestDoctor:
         (tmp_path / "libcuda.so.1").write_text("not a library")
         monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
 
-        _, check = doctor.gpu.checks()
+        _, check, *_ = doctor.gpu.checks()
 
         assert (check.status, check.detail.partition(";")[0]) == ("info", "no NVIDIA driver was found")
         assert "--device cpu" in check.fix
@@ -327,7 +327,7 @@ class TestDoctor:
         subprocess.run(["cc", "-shared", "-fPIC", "-o", library, "-x", "c", "-"], input=source, check=True)
         monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
 
-        _, check = doctor.gpu.checks()
+        _, check, *_ = doctor.gpu.checks()
 
         assert check.status == "info"
         assert "ends the process" in check.detail
