@@ -14,6 +14,7 @@ from accel_magic.api.block import Block
 from accel_magic.api.gpu_recording import recording_of
 from accel_magic.demangle import means
 from accel_magic.devices.launches import SIMULATED_DEVICE
+from accel_magic.devices.opencl.opencl_library import OpenClDevice
 from accel_magic.devices.opencl.opencl_memory import OpenClMemory
 from accel_magic.devices.targets import opened, target
 from accel_magic.errors import MachineError, ProbeError
@@ -212,7 +213,6 @@ class GpuTrace(Block["GpuResult", _Attached]):
 
     def _attach_all(self) -> _Attached:
         opened_memory, device = self._undo.enter_context(opened(self.device))
-        natives = self.device.kind == "cuda"
         memory = self._host.start(opened_memory, kind=self.device.kind, simulated=self.device.simulated)
         self._undo.callback(self._host.abort)
         clock = memory.clock()
@@ -241,11 +241,12 @@ class GpuTrace(Block["GpuResult", _Attached]):
         )
         self._undo.enter_context(adapters.attached(instrumenter, device))
         server = None
-        if natives:
+        if self.device.kind != "cpu":
             from accel_magic.gpu.adapters.native import watched
 
+            own = device if isinstance(device, OpenClDevice) else None
             server = self._undo.enter_context(
-                watched(sources, self.options.threads, instrumenter, memory, on_cpu.descriptors)
+                watched(sources, self.options.threads, instrumenter, memory, on_cpu.descriptors, device=own)
             )
         on_cpu.attach()
         self.start_ns = 0

@@ -79,6 +79,10 @@ class SpirvInstruction:
         return self.words if shape is None or shape.result_at is None else self.words[shape.result_at + 1 :]
 
 
+KERNEL: Final = 6
+"""Execution model of OpenCL's entry points."""
+
+
 def made(name: str, *words: int) -> SpirvInstruction:
     """Make an instruction."""
     return SpirvInstruction(opcodes()[name], list(words))
@@ -267,6 +271,10 @@ class SpirvModule:
             yield from self.sections[name]
         for function in self.functions if functions is None else functions:
             yield from function.code
+
+    def entry_names(self) -> tuple[str, ...]:
+        """The names of the module's kernels."""
+        return tuple(string(one.words[2:]) for one in self.sections["entry point"] if one.words[0] == KERNEL)
 
     def new_id(self) -> int:
         """Take an id that nothing has."""

@@ -19,6 +19,13 @@ def library():
     return next((Path(one.locate()).resolve() for one in files if one.name == "libintelocl.so"), None)
 
 
+@cache
+def loader():
+    """Khronos' loader, which comes with Intel's runtime."""
+    files = importlib.metadata.files("intel-opencl-rt") or ()
+    return next(Path(one.locate()).resolve() for one in files if one.name == "libOpenCL.so.1")
+
+
 def environment(folder):
     """Environment variables with which the loader finds the runtime. Its own file names a place that is not there."""
     found = library()
@@ -27,6 +34,7 @@ def environment(folder):
     return {
         **os.environ,
         "OCL_ICD_VENDORS": str(vendors),
+        "OCL_ICD_FILENAMES": str(found),  # of Khronos' loader
         "XDG_CACHE_HOME": str(folder),  # PyOpenCL keeps compiled programs there
     }
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from accel_magic.gpu import programs
-from accel_magic.gpu.adapters import opencl_c
+from accel_magic.gpu.codegen import opencl_c
 from accel_magic.gpu.codegen.spirv import compile_spirv, emit
 from accel_magic.gpu.maps import map_layout
 from tests.support import opencl

@@ -14,7 +14,7 @@ import pytest
 from accel_magic import cache
 from accel_magic.devices.mock_cuda import library_build
 from accel_magic.errors import MachineError
-from accel_magic.gpu.native import shim_build
+from accel_magic.gpu.native import native_libraries
 from accel_magic.gpu.program import clang
 from accel_magic.lab import program_folder
 from accel_magic.lab.vm import log_folders
@@ -139,7 +139,7 @@ NAME = "native-0123"
 @as_root
 def test_planted_code_with_the_right_name_does_not_run(folder, tmp_path):
     """An attacker who knows the sources can compute the name and the checksum."""
-    expected = shim_build.library()
+    expected = native_libraries.cuda_library()
     shutil.rmtree(folder)
     theirs = folder / "gpu"
     theirs.mkdir(parents=True)
@@ -149,7 +149,7 @@ def test_planted_code_with_the_right_name_does_not_run(folder, tmp_path):
         os.chown(path, SOMEBODY, SOMEBODY)
 
     with raises("cache.untrusted", MachineError):
-        shim_build.library()
+        native_libraries.cuda_library()
 
     assert planted.name[:20] == expected.name[:20]
 
@@ -158,7 +158,7 @@ def test_planted_code_with_the_right_name_does_not_run(folder, tmp_path):
 @pytest.mark.parametrize(
     "build",
     [
-        shim_build.library,
+        native_libraries.cuda_library,
         library_build.library,
         lambda: clang.compile_program(PROGRAM),
         lambda: cache.own("lab", "runs"),
@@ -176,7 +176,11 @@ def test_nothing_is_built_in_another_users_folder(folder, build):
 
 @pytest.mark.parametrize(
     "build",
-    [shim_build.library, pytest.param(library_build.library, marks=pytest.mark.thorough), program_folder.folder],
+    [
+        native_libraries.cuda_library,
+        pytest.param(library_build.library, marks=pytest.mark.thorough),
+        program_folder.folder,
+    ],
 )
 def test_a_damaged_file_is_built_again(folder, build):
     if build is program_folder.folder:

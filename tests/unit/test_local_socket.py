@@ -12,6 +12,7 @@ from accel_magic import local_socket
 from accel_magic.devices.mock_cuda import driver_protocol, library_build
 from accel_magic.devices.mock_cuda.driver_server import DriverServer
 from accel_magic.devices.sim import SimulatedDevice
+from accel_magic.gpu.native.cuda_images import CudaApi
 from accel_magic.gpu.native.native_server import NativeServer
 from tests.support import strangers
 
@@ -53,7 +54,7 @@ def served(request):
         with DriverServer(SimulatedDevice()) as server:
             yield server, socket.SOCK_STREAM
         return
-    server = NativeServer((), 1, Reports(), None, lambda _: {})
+    server = NativeServer((), 1, Reports(), None, lambda _: {}, api=CudaApi)
     server.start()
     yield server, socket.SOCK_SEQPACKET
     server.finish()

@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING, Any, Final
 from accel_magic.devices.launches import KernelSource, LaunchRequest
 from accel_magic.devices.opencl import opencl_library
 from accel_magic.devices.targets import SPIRV
-from accel_magic.errors import AccelMagicError, ProgramError
-from accel_magic.gpu.adapters import opencl_c
+from accel_magic.errors import AccelMagicError
 from accel_magic.gpu.adapters.patching import absent, replaced, substituted
-from accel_magic.spirv.spirv_module import SpirvModule
+from accel_magic.gpu.codegen import opencl_c
+from accel_magic.gpu.inject.spirv import spirv_limits
+from accel_magic.gpu.inject.spirv.spirv_limits import MOST_LANES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -49,10 +50,6 @@ _NEEDED: Final = (
     *("Program.build", *(f"Kernel.{name}" for name in _SETTERS)),
     *("_cl.enqueue_nd_range_kernel", "_cl._create_program_with_il", "enqueue_nd_range_kernel"),
 )
-_BALLOTS: Final = frozenset({64, 65})
-"""Capabilities of programs that look at all lanes of a sub-group: ballot and shuffle."""
-_CLOCK: Final = 5055
-_MOST_LANES: Final = 32
 _OF_SPIRV: Final = ("-cl-", "-w", "-Werror")
 """Beginnings of build options that programs from SPIR-V take too."""
 
@@ -299,13 +296,12 @@ class _Cell:
             changed = self.observer.rewrite(source)
             if changed == module:
                 return _Traced(None, program, source=source)
-            needed = _capabilities(changed) - _capabilities(module)
-            self._require_device(changed, needed)
+            uses_lanes = spirv_limits.uses_lanes(self.device, module, changed)
             options = [one for one in code.options if one.startswith(_OF_SPIRV) and not one.startswith("-cl-std")]
             made = self.cl.Program(program.get_info(self.cl.program_info.CONTEXT), changed)
             with warnings.catch_warnings(action="ignore"):  # about the compiler's output
                 made.build(options)
-            return _Traced(made, program, source=source, uses_lanes=bool(needed & _BALLOTS))
+            return _Traced(made, program, source=source, uses_lanes=uses_lanes)
         except (AccelMagicError, self.cl.Error) as error:
             reason = (error.why or error.what) if isinstance(error, AccelMagicError) else _first_line(error)
             if source is None:
@@ -319,7 +315,9 @@ class _Cell:
             return self.codes[program.int_ptr]
         devices = program.get_info(self.cl.program_info.DEVICES)
         if self.device.handle not in [one.int_ptr for one in devices]:
-            raise _refusal(f"it is built for another device than {self.device.name}", "choose that one: --gpu N")
+            raise spirv_limits.not_traced(
+                f"it is built for another device than {self.device.name}", "choose that one: --gpu N"
+            )
         il, source = opencl_library.program_code(program.int_ptr)
         options = program.get_build_info(devices[0], self.cl.program_build_info.OPTIONS)
         if not il and not source:
@@ -334,28 +332,15 @@ class _Cell:
         for one in gc.get_objects():
             if type(one) is self.cl.Program and (source := vars(one).get("_source")) and one.int_ptr == number:
                 return source.decode(errors="replace") if isinstance(source, bytes) else str(source)
-        raise _refusal("its program was loaded as a binary, and its source is gone", "build its program in the cell")
+        raise spirv_limits.not_traced(
+            "its program was loaded as a binary, and its source is gone", "build its program in the cell"
+        )
 
     def _compiled(self, code: _Code) -> bytes:
         made = opencl_c.compiled(code.source, code.options, max(self.device.spirv))
         if not made.has_lines:
             self.observer.noted(opencl_c.NO_LINES)
         return made.code
-
-    def _require_device(self, code: bytes, needed: frozenset[int]) -> None:
-        """Raise ProgramError if the device cannot run the module with the programs."""
-        word = SpirvModule.read(code).version
-        version = word >> 16, word >> 8 & 0xFF
-        if version > max(self.device.spirv):
-            newest = "{}.{}".format(*max(self.device.spirv))
-            raise _refusal(
-                f"the programs need SPIR-V {version[0]}.{version[1]}, and the device takes up to {newest}",
-                "update the driver, or use a tool that does not look at sub-groups: threadhist",
-            )
-        if _CLOCK in needed and "cl_khr_kernel_clock" not in self.device.extensions:
-            raise _refusal(
-                "the programs read a clock, and the device has none (cl_khr_kernel_clock)", "use another tool"
-            )
 
     def _may_run(self, twin: _Twin, block: tuple[int, int, int]) -> bool:
         if twin.kernel is None or twin.refused:
@@ -376,9 +361,9 @@ class _Cell:
         (device,) = [one for one in twin.kernel.context.devices if one.int_ptr == self.device.handle]
         what = self.cl.kernel_sub_group_info.MAX_SUB_GROUP_SIZE_FOR_NDRANGE
         lanes = twin.kernel.get_sub_group_info(device, what, list(block))
-        if lanes <= _MOST_LANES:
+        if lanes <= MOST_LANES:
             return ""
-        return f"the programs look at {_MOST_LANES} lanes, and its sub-groups have {lanes}"
+        return f"the programs look at {MOST_LANES} lanes, and its sub-groups have {lanes}"
 
     def _grid(
         self, queue: Any, kernel: Any, global_size: Any, local_size: Any, *, multiplied: bool
@@ -405,11 +390,3 @@ def _three(size: Sequence[int]) -> tuple[int, int, int]:
 def _first_line(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return next((line for line in lines[1:] if "error" in line.lower()), lines[0] if lines else type(error).__name__)
-
-
-def _capabilities(code: bytes) -> frozenset[int]:
-    return frozenset(one.words[0] for one in SpirvModule.read(code).sections["capability"])
-
-
-def _refusal(why: str, fix: str) -> ProgramError:
-    return ProgramError("it cannot be traced", why=why, fix=fix, code="opencl.kernel-not-traced")

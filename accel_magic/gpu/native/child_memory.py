@@ -67,6 +67,11 @@ class ChildMemory:
         """Whether the files are the host memory itself, so rings can be drained while kernels fill them."""
         return all(block.kept is not Kept.ALLOCATED for block in self._blocks.values())
 
+    @property
+    def is_current(self) -> bool:
+        """Whether all memory is the files themselves, so nothing has to be copied."""
+        return all(block.kept is Kept.MAPPED for block in self._blocks.values())
+
     def allocate(self, content: NDArray[np.uint8], kind: Where = "device") -> int:
         """Allocate memory with this content in the process; returns its address. Raises MachineError if that fails."""
         size = -(-max(len(content), 1) // mmap.PAGESIZE) * mmap.PAGESIZE

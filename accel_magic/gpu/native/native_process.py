@@ -5,31 +5,27 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
-import re
 import socket
 import struct
 import threading
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from accel_magic import channel
-from accel_magic.devices.launches import KernelSource, LaunchRequest
-from accel_magic.errors import AccelMagicError, MachineError, ProgramError
-from accel_magic.gpu.codegen.assemble import assemble
+from accel_magic.devices.launches import LaunchRequest
+from accel_magic.errors import AccelMagicError
 from accel_magic.gpu.gpu_samples import sample_of
 from accel_magic.gpu.instrument import Seen
 from accel_magic.gpu.maps.live_maps import LiveMaps
 from accel_magic.gpu.maps.shared_memory import allocate_all
 from accel_magic.gpu.native import native_protocol
 from accel_magic.gpu.native.child_memory import ChildMemory
-from accel_magic.gpu.native.native_protocol import RECORDS, RING, MessageKind, NativeMessage
-from accel_magic.ptx import fatbin
-from accel_magic.ptx.entries import architecture, entries
-from accel_magic.ptx.ptx_model import SourceLine
+from accel_magic.gpu.native.native_api import ORIGINAL, NativeImage
+from accel_magic.gpu.native.native_protocol import RECORDS, RING, Left, MessageKind, NativeMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,10 +33,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.devices.device import DeviceMemory
+    from accel_magic.devices.launches import KernelSource
     from accel_magic.gpu.gpu_samples import GpuSample
     from accel_magic.gpu.instrument import Instrumenter
     from accel_magic.gpu.maps.map_content import MapContent
     from accel_magic.gpu.maps.shared_memory import SharedMaps
+    from accel_magic.gpu.native.native_api import NativeApi
     from accel_magic.gpu.program.program_source import GpuSource
 
 
@@ -99,80 +97,6 @@ class LaunchRing:
         return taken[:count]
 
 
-OLDEST: Final = 75
-"""The oldest architecture that programs can be compiled for."""
-_ELF: Final = b"\x7fELF"
-_COMPILED: Final = (
-    "it is machine code without PTX; build it with -gencode arch=compute_80,code=compute_80, or run the framework "
-    "that generated it in the notebook"
-)
-_TARGET: Final = re.compile(r"^(\s*\.target\s+)sm_(\d+)\b", re.MULTILINE)
-
-
-@dataclass(frozen=True, slots=True)
-class ImageCode:
-    """The code in an image.
-
-    Attributes:
-        ptx: PTX that this device runs; "" if there is none.
-        kernels: Names of the kernels.
-        problem: Why the image cannot be instrumented; "" if it can.
-
-    """
-
-    ptx: str
-    kernels: tuple[str, ...]
-    problem: str = ""
-
-
-def code_of(data: bytes, architecture: int) -> ImageCode:
-    """Read an image.
-
-    Args:
-        data: The image: PTX, a cubin, or a fatbin's container.
-        architecture: Of the device: 90 for sm_90.
-
-    Raises:
-        ProgramError: The image is damaged.
-
-    """
-    if data.startswith(_ELF):
-        cubin = fatbin.FatbinImage("cubin", architecture, (0, 0), data, "", len(data))
-        return ImageCode("", cubin.kernels(), _COMPILED)
-    if data.startswith(fatbin.MAGIC.to_bytes(4, "little")):
-        return _in_fatbin(data, architecture)
-    return _of_ptx(data.rstrip(b"\0").decode(errors="replace"), architecture)
-
-
-def _in_fatbin(data: bytes, architecture: int) -> ImageCode:
-    (container, *_) = fatbin.parse(data)
-    image = container.best_ptx(architecture)
-    if image is not None:
-        return _of_ptx(image.text(), architecture)
-    names = dict.fromkeys(name for each in container.images for name in each.kernels())
-    newer = any(each.kind == "ptx" for each in container.images)
-    return ImageCode("", tuple(names), f"its PTX is for newer devices than sm_{architecture}" if newer else _COMPILED)
-
-
-def _of_ptx(text: str, architecture: int) -> ImageCode:
-    return ImageCode(raised(text, architecture), tuple(entries(text)))
-
-
-def raised(ptx: str, architecture: int) -> str:
-    """Raise the target of PTX to the oldest architecture that programs can be compiled for.
-
-    PTX for one architecture runs on all later ones. If the device itself is older, the PTX stays unchanged.
-    """
-    if architecture < OLDEST:
-        return ptx
-
-    def newer(found: re.Match[str]) -> str:
-        return f"{found[1]}sm_{max(int(found[2]), OLDEST)}"
-
-    return _TARGET.sub(newer, ptx, count=1)
-
-
-FRAMEWORK: Final = "native binary"
 _EVERY_S: Final = 0.05
 _FEW_KERNELS: Final = 64
 """Modules with more kernels, such as libraries, are reported only for kernels that the program looks up."""
@@ -180,8 +104,6 @@ _LAST_COPY_S: Final = 2.0
 _TIMEOUT_S: Final = 60.0
 """Timeout for an answer, which may need an allocation of gigabytes."""
 _CONTEXT_GONE, _ENDED = 1, 2
-_NEEDS_ASSEMBLER: Final = frozenset({218, 221, 222, 223})
-"""CUDA_ERROR_INVALID_PTX, JIT_COMPILER_NOT_FOUND, UNSUPPORTED_PTX_VERSION, JIT_COMPILATION_DISABLED."""
 
 
 @dataclass(frozen=True)
@@ -206,16 +128,15 @@ class ProcessResults:
 class _Module:
     """An image that the process has sent, with programs in it."""
 
-    source: KernelSource[str]
-    text: str
-    assembled: bool = False
+    source: KernelSource[Any]
+    code: str | bytes
 
 
 @dataclass(frozen=True)
 class _LeftAlone:
     """An image that cannot be instrumented; if it has many kernels, only those that the process uses are reported."""
 
-    source: KernelSource[str]
+    source: KernelSource[Any]
     reason: str
     reported: set[str] = field(default_factory=set)
 
@@ -225,6 +146,7 @@ class NativeProcess:
     """A process that is loading its first module.
 
     Args:
+        api: What the process loads kernels with.
         connection: The connection to the process.
         sources: The programs.
         threads: Capacity of per-thread maps, in threads of a grid.
@@ -235,6 +157,7 @@ class NativeProcess:
 
     """
 
+    api: NativeApi
     connection: socket.socket
     sources: Sequence[GpuSource]
     threads: int
@@ -246,7 +169,6 @@ class NativeProcess:
     name: str = ""
     result: ProcessResults | None = None
     _executable: str = ""
-    _architecture: int = 0
     _devices: int = 1
     _ring: LaunchRing = field(default_factory=LaunchRing)
     _shared: list[SharedMaps] = field(default_factory=list)
@@ -294,16 +216,18 @@ class NativeProcess:
         self.pid, user = _peer(self.connection)
         if user not in {0, os.getuid()}:
             return False
-        self._architecture, self._devices = hello.a, hello.b
-        self._executable, self.name = hello.text, Path(hello.text).name
+        self._executable, refusal = self.api.introduced(hello)
+        self._devices, self.name = hello.b, Path(self._executable).name
         try:
-            self._place()
+            if not refusal:
+                self._place()
         except AccelMagicError as error:
-            self.trace.skipped(f"{self.name} (process {self.pid})", str(error).replace("\n", ";"))
-            native_protocol.send(self.connection, NativeMessage(MessageKind.REFUSED))
-            return False
-        native_protocol.send(self.connection, NativeMessage(MessageKind.READY))
-        return True
+            refusal = str(error).replace("\n", ";")
+        if refusal:
+            self.trace.skipped(f"{self.name} (process {self.pid})", refusal)
+        kind = MessageKind.REFUSED if refusal else MessageKind.READY
+        native_protocol.send(self.connection, NativeMessage(kind))
+        return not refusal
 
     def _place(self) -> None:
         """Allocate the maps in the process. Raises an AccelMagicError if there is not enough memory."""
@@ -315,6 +239,8 @@ class NativeProcess:
         memory = self._memory
         shared = allocate_all(self.sources, memory, self.threads, self.pid << 32 | self.pid, self.descriptors)
         self._shared, self._live = shared, LiveMaps(shared)
+        for each in shared if self.api.is_numbered else ():
+            self._notify(NativeMessage(MessageKind.NUMBERED, a=each.placement.launch))
         if memory.live:
             self._live.start()
         self._own = self.trace.within([each.placement for each in shared])
@@ -356,7 +282,9 @@ class NativeProcess:
         if message.kind == MessageKind.IMAGE and self._own:
             self._reply(self._instrumented(self._own, message))
         elif message.kind == MessageKind.LOADED and message.a:
-            self._reply(self._alternative(message.number, message.a))
+            self._reply(self._alternative(message))
+        elif message.kind == MessageKind.LEFT:
+            self.trace.skipped(message.text, Left(message.number).reason)
         elif message.kind == MessageKind.FUNCTION:
             self._functions[message.number] = message.text, self._number(message.a, message.text)
         else:
@@ -371,56 +299,51 @@ class NativeProcess:
         known = self._modules.get(module)
         return None if known is None else self.trace.number(known.source, name)
 
-    def _reply(self, image: bytes) -> None:
-        if not image:
+    def _reply(self, image: NativeImage) -> None:
+        if not image.data:
             native_protocol.send(self.connection, NativeMessage(MessageKind.ORIGINAL))
             return
         file = os.memfd_create("accel_magic image", os.MFD_CLOEXEC)
         try:
             with open(file, "wb", closefd=False) as writing:
-                writing.write(image)
-            native_protocol.send(self.connection, NativeMessage(MessageKind.REPLACED, a=len(image), descriptor=file))
+                writing.write(image.data)
+            about = NativeMessage(MessageKind.REPLACED, a=len(image.data), b=image.uses_lanes, descriptor=file)
+            native_protocol.send(self.connection, about)
         finally:
             os.close(file)
 
-    def _instrumented(self, own: Instrumenter, message: NativeMessage) -> bytes:
-        """Return an image with the programs in it; b'' if nothing was inserted."""
+    def _instrumented(self, own: Instrumenter, message: NativeMessage) -> NativeImage:
+        """Return an image with the programs in it; the original if nothing was inserted."""
         with open(message.descriptor, "rb") as file:  # noqa: PTH123 - a descriptor has no path
             file.seek(0)
             data = file.read(message.a)
-        origin = SourceLine(self._executable, 0)
         try:
-            code = code_of(data, self._architecture)
+            source, problem = self.api.source(message, data, self._executable, self.pid)
         except AccelMagicError as error:
             self.trace.skipped(f"a module of {self.name}", str(error).replace("\n", ";"))
-            return b""
-        source = KernelSource(FRAMEWORK, code.kernels, code.ptx, architecture(code.ptx), origin, self.pid)
-        if code.problem:
-            self._left[message.number] = _LeftAlone(source, code.problem)
-            if len(code.kernels) <= _FEW_KERNELS:
-                own.left_alone(source, code.problem)
-            return b""
-        text = own.rewrite(source) if code.kernels else code.ptx
-        if text == code.ptx:
-            return b""
-        self._modules[message.number] = _Module(source, text)
-        return text.encode() + b"\0"
+            return ORIGINAL
+        if problem:
+            self._left[message.number] = _LeftAlone(source, problem)
+            if len(source.names) <= _FEW_KERNELS:
+                own.left_alone(source, problem)
+            return ORIGINAL
+        code = own.rewrite(source) if source.names else source.code
+        if code == source.code:
+            return ORIGINAL
+        self._modules[message.number] = _Module(source, code)
+        try:
+            return self.api.image(source, code)
+        except AccelMagicError as error:
+            self.trace.withdrawn(source, error.why or error.what)
+            return ORIGINAL
 
-    def _alternative(self, number: int, error: int) -> bytes:
-        """Return machine code for a module that the driver rejected, or b'' if that would not help."""
-        module, why = self._modules[number], f"the driver rejects it with programs in it: error {error}"
-        if error in _NEEDS_ASSEMBLER and not module.assembled:
-            module.assembled = True
-            try:
-                return assemble(module.text, self._for_assembler(module.source.arch)).cubin
-            except (MachineError, ProgramError) as failed:
-                why = str(failed).replace("\n", ";")
-        self.trace.withdrawn(module.source, why)
-        return b""
-
-    def _for_assembler(self, arch: str) -> str:
-        """Return the target of machine code: this device, or the module's own if it is architecture-specific."""
-        return arch if arch[-1:].isalpha() else f"sm_{self._architecture}"
+    def _alternative(self, message: NativeMessage) -> NativeImage:
+        """Return what to load instead of a module that was rejected; the original if there is nothing."""
+        module = self._modules[message.number]
+        image, why = self.api.alternative(module.source, module.code, message)
+        if not image.data:
+            self.trace.withdrawn(module.source, why)
+        return image
 
     def _take(self, until: int) -> None:
         for launch in self._launches(until):
@@ -428,11 +351,11 @@ class NativeProcess:
 
     def _launches(self, until: int) -> Iterator[LaunchRequest]:
         for row in self._ring.take(until).tolist():
-            _, function, thread, grid, block, shared, _, stream, before, after = row
+            _, function, thread, grid, block, shared, turn, stream, before, after = row
             name, number = self._functions.get(function, ("an unnamed kernel", None))
             (x, y, z), (bx, by, bz) = grid.tolist(), block.tolist()
-            launch = LaunchRequest(FRAMEWORK, name, (x, y, z), (bx, by, bz), shared, stream, before, after)
-            yield replace(launch, pid=self.pid, tid=thread, kernel_number=number)
+            launch = LaunchRequest(self.api.framework, name, (x, y, z), (bx, by, bz), shared, stream, before, after)
+            yield replace(launch, number=turn or None, pid=self.pid, tid=thread, kernel_number=number)
 
     # ---- ending
 
@@ -476,7 +399,9 @@ class NativeProcess:
         if ring["gone"] == 0:
             age_ns = time.monotonic_ns() - ring["taken_ns"] if ring["taken_ns"] else 0
             copied = f"{age_ns / 1e6:,.0f} ms before the end" if ring["taken_ns"] else "before its kernels ran"
-            if not self._last:
+            if self._memory.is_current and not self._last:
+                pass  # it ended; nothing had to be copied
+            elif not self._last:
                 yield f"{who} was killed: its maps in device memory were last copied {copied} or earlier"
             elif ring["answered"] == ring["wanted"]:
                 yield f"{who} was still running: its maps were read when the cell ended; later activity is not included"
@@ -487,20 +412,9 @@ class NativeProcess:
                 f"{who} had {self._devices} GPUs: its maps were in host memory, which is slower, and counts may be too"
                 " low if several GPUs ran at the same time"
             )
-        for name, text in _COUNTED.items():
+        for name, text in self.api.notes.items():
             if ring[name]:
                 yield text.format(who=who, count=ring[name])
-
-
-_COUNTED: Final = {
-    "lost": "{who}: {count:,} launches were lost; its kernels were traced nevertheless",
-    "graphs": "{who} launched CUDA graphs {count:,} times: their kernels are traced, but not listed as launches",
-    "captured": "{who}: {count:,} launches were only recorded into a CUDA graph",
-    "linked": "{who} passed {count:,} inputs to the driver's linker: its output is machine code, which is not traced",
-    "elsewhere": "{who}: {count:,} modules were not traced: they belong to another context than the first",
-    "originals": "{who}: {count:,} launches ran kernels without programs, in a context without the maps",
-}
-"""Notes on activity that a process could not trace, by counter."""
 
 
 def _peer(connection: socket.socket) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""The protocol between a traced process and the notebook; the fields are documented in shim/wire.h."""
+"""The protocol between a traced process and the notebook; the fields are documented in common/wire.h."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-VERSION: Final = 1
+VERSION: Final = 2
 
 
 RECORDS: Final = 65_536
@@ -32,6 +32,7 @@ class MessageKind(IntEnum):
     IMAGE = 3
     LOADED = 4
     FUNCTION = 5
+    LEFT = 6
     RING = 16
     ALLOCATE = 17
     SHARE = 18
@@ -40,6 +41,34 @@ class MessageKind(IntEnum):
     REFUSED = 21
     ORIGINAL = 22
     REPLACED = 23
+    NUMBERED = 24
+
+
+class Language(IntEnum):
+    """What an image of OpenCL is."""
+
+    IL = 0
+    SOURCE = 1
+
+
+class Left(IntEnum):
+    """Why a kernel of OpenCL is not traced."""
+
+    AS_BINARY = 1
+    LINKED = 2
+    TOO_MANY_LANES = 3
+
+    @property
+    def reason(self) -> str:
+        """The reason in words."""
+        return _REASONS[self]
+
+
+_REASONS: Final = {
+    Left.AS_BINARY: "its program was loaded as a binary, without SPIR-V or source",
+    Left.LINKED: "its program was linked from several ones (clLinkProgram)",
+    Left.TOO_MANY_LANES: "the programs look at 32 lanes, and its sub-groups have more",
+}
 
 
 class Kept(IntEnum):
@@ -58,7 +87,7 @@ LAUNCH: Final = np.dtype(
         ("grid", "<u4", 3),
         ("block", "<u4", 3),
         ("shared", "<u4"),
-        ("unused", "<u4"),
+        ("number", "<u4"),
         ("stream", "<u8"),
         ("before", "<u8"),
         ("after", "<u8"),
@@ -84,9 +113,10 @@ RING: Final = np.dtype(
                 "taken_ns",
                 "gone",
                 "closed",
+                "overlapping",
             )
         ),
-        ("unused", "<u8", 3),
+        ("unused", "<u8", 2),
         ("launches", LAUNCH, RECORDS),
     ]
 )

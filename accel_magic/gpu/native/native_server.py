@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from accel_magic.devices.device import DeviceMemory
     from accel_magic.gpu.gpu_samples import GpuSample
     from accel_magic.gpu.instrument import Instrumenter
+    from accel_magic.gpu.native.native_api import NativeApi
     from accel_magic.gpu.native.native_process import ProcessResults
     from accel_magic.gpu.program.program_source import GpuSource
     from accel_magic.scratch import Scratch
@@ -38,6 +39,7 @@ class NativeServer:
         trace: Inserts programs into kernels, and is notified of launches.
         device: The memory of this process.
         descriptors: The kernel's arrays that the programs of a source share: open descriptors by name.
+        api: Called for each process: what it loads kernels with.
 
     """
 
@@ -48,7 +50,10 @@ class NativeServer:
         trace: Instrumenter,
         device: DeviceMemory,
         descriptors: Callable[[GpuSource], Mapping[str, int]],
+        *,
+        api: Callable[[], NativeApi],
     ) -> None:
+        self._api = api
         self._sources, self._threads, self._trace, self._device = sources, threads, trace, device
         self._descriptors = descriptors
         self._scratch: Scratch | None = scratch.make("native")
@@ -114,7 +119,14 @@ class NativeServer:
                 connection.close()
                 continue
             process = NativeProcess(
-                connection, self._sources, self._threads, self._trace, self._device, self._descriptors, self._room
+                self._api(),
+                connection,
+                self._sources,
+                self._threads,
+                self._trace,
+                self._device,
+                self._descriptors,
+                self._room,
             )
             thread = own_threads.Thread(
                 target=process.run, args=(self._ending.is_set,), name="accel_magic native process"

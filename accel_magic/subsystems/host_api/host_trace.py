@@ -201,10 +201,10 @@ class HostTrace:
 
 def _shim() -> str:
     """Our library that wraps the driver in child processes; '' if it cannot be built, so that children have none."""
-    from accel_magic.gpu.native.shim_build import library
+    from accel_magic.gpu.native.native_libraries import cuda_library
 
     try:
-        return str(library().resolve())
+        return str(cuda_library().resolve())
     except MachineError:
         return ""
 

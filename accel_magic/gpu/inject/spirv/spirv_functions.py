@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from accel_magic.gpu.inject.spirv.spirv_accesses import OPENCL
 from accel_magic.spirv.spirv_module import (
+    KERNEL,
     SpirvFunction,
     SpirvInstruction,
     id_places,
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
     from accel_magic.spirv.spirv_module import SpirvModule
 
-_KERNEL = 6
-"""Execution model of OpenCL's entry points."""
 _ASIDE = frozenset({"Function", "FunctionParameter", "Label", "Variable", "Line", "NoLine", "FunctionEnd", "ExtInst"})
 
 
@@ -59,7 +58,7 @@ class SpirvFunctions:
             one.words[0]: string(one.words[1:]) for one in self.module.sections["debug"] if one.name == "Name"
         }
         for entry in self.module.sections["entry point"]:
-            if entry.words[0] == _KERNEL:
+            if entry.words[0] == KERNEL:
                 self.kernels.append(self._kernel(entry))
 
     def _kernel(self, entry: SpirvInstruction) -> SpirvKernel:

@@ -8,8 +8,8 @@ import pytest
 from accel_magic.errors import MachineError
 from accel_magic.gpu.codegen import assemble
 from accel_magic.gpu.gpu_samples import GpuSample, together
-from accel_magic.gpu.native import native_process, native_server
-from accel_magic.gpu.native.native_process import ImageCode
+from accel_magic.gpu.native import cuda_images, native_process, native_server
+from accel_magic.gpu.native.cuda_images import ImageCode
 from tests.unit.gpu.native.conftest import PTX, compiled
 
 pytestmark = pytest.mark.component
@@ -69,7 +69,7 @@ def test_machine_code_runs_and_is_reported_with_the_reason(lab, adding, tmp_path
 
 def test_only_kernels_that_the_program_looks_up_are_reported_of_a_large_untraced_module(lab, adding, monkeypatch):
     monkeypatch.setattr(native_process, "_FEW_KERNELS", 1)
-    monkeypatch.setattr(native_process, "code_of", lambda *_: ImageCode("", ("add", "fill"), "no PTX"))
+    monkeypatch.setattr(cuda_images, "code_of", lambda *_: ImageCode("", ("add", "fill"), "no PTX"))
 
     with lab.cell() as cell:
         assert cell.run(adding, "dlsym", PTX, LAUNCHES, THREADS) == (7, f"{SUM}\n")

@@ -11,15 +11,16 @@ import numpy as np
 import pytest
 
 from accel_magic.errors import MachineError
-from accel_magic.gpu.native import native_process, native_protocol, native_server, shim_build
+from accel_magic.gpu.native import cuda_images, native_protocol, native_server
 from accel_magic.gpu.native.child_memory import ChildMemory
+from accel_magic.gpu.native.cuda_images import CudaApi
 from accel_magic.gpu.native.native_process import LaunchRing
-from accel_magic.gpu.native.native_protocol import Kept, MessageKind, NativeMessage
+from accel_magic.gpu.native.native_protocol import Kept, Language, Left, MessageKind, NativeMessage
 from accel_magic.gpu.native.native_server import NativeServer
 from tests.support.errors import raises
 from tests.unit.gpu.native.conftest import PTX
 
-SHIM = Path(shim_build.__file__).with_name("shim")
+COMMON = Path(native_protocol.__file__).with_name("common")
 
 
 def test_python_and_c_agree_on_the_layout_of_messages_and_rings(tmp_path):
@@ -32,13 +33,13 @@ def test_python_and_c_agree_on_the_layout_of_messages_and_rings(tmp_path):
         *(f'printf("{name} %zu\\n", offsetof(struct ring, {name}));' for name in (*counters, "launches")),
         *(f'printf("launch.{name} %zu\\n", offsetof(struct launch, {name}));' for name in fields),
         *(f'printf("{name} %zu\\n", sizeof(struct {name}));' for name in ("ring", "launch", "message")),
-        *(f'printf("{kind.name} %d\\n", {kind.name});' for kind in (*MessageKind, *Kept)),
+        *(f'printf("{kind.name} %d\\n", {kind.name});' for kind in (*MessageKind, *Kept, *Language, *Left)),
         'printf("version %d\\n", WIRE_VERSION);',
     ]
     source = tmp_path / "layout.c"
     text = "#include <stddef.h>\n#include <stdio.h>\n#include <stdatomic.h>\n#include <wire.h>\n"
     source.write_text(text + "int main(void) {\n" + "\n".join(lines) + "\nreturn 0; }\n")
-    subprocess.run([compiler, "-std=gnu11", f"-I{SHIM}", "-o", tmp_path / "layout", source], check=True)
+    subprocess.run([compiler, "-std=gnu11", f"-I{COMMON}", "-o", tmp_path / "layout", source], check=True)
 
     printed = subprocess.run([tmp_path / "layout"], capture_output=True, text=True, check=True).stdout
 
@@ -48,7 +49,7 @@ def test_python_and_c_agree_on_the_layout_of_messages_and_rings(tmp_path):
         "ring": str(native_protocol.RING.itemsize),
         "launch": str(native_protocol.LAUNCH.itemsize),
         "message": "32",
-        **{kind.name: str(kind.value) for kind in (*MessageKind, *Kept)},
+        **{kind.name: str(kind.value) for kind in (*MessageKind, *Kept, *Language, *Left)},
         "version": str(native_protocol.VERSION),
     }
 
@@ -118,15 +119,15 @@ def test_the_kind_of_an_image_is_detected_from_its_first_bytes():
     text = PTX.read_bytes()
     fatbin = PTX.with_name("kernels.fatbin").read_bytes()
 
-    assert native_process.code_of(text + b"\0", 90) == native_process.ImageCode(text.decode(), ("add", "fill"))
-    assert native_process.code_of(fatbin, 90).kernels == ("add", "fill")
-    assert native_process.code_of(fatbin, 90).ptx.count(".entry") == 2
+    assert cuda_images.code_of(text + b"\0", 90) == cuda_images.ImageCode(text.decode(), ("add", "fill"))
+    assert cuda_images.code_of(fatbin, 90).kernels == ("add", "fill")
+    assert cuda_images.code_of(fatbin, 90).ptx.count(".entry") == 2
 
 
 def test_ptx_for_newer_devices_is_not_used():
     fatbin = PTX.with_name("kernels.fatbin").read_bytes()
 
-    found = native_process.code_of(fatbin, 70)
+    found = cuda_images.code_of(fatbin, 70)
 
     assert (found.ptx, found.problem) == ("", "its PTX is for newer devices than sm_70")
     assert found.kernels == ("add", "fill")
@@ -139,7 +140,7 @@ def test_ptx_for_newer_devices_is_not_used():
 def test_only_targets_older_than_programs_can_be_compiled_for_are_raised(target, device, raised):
     text = f".version 7.0\n.target {target}\n.address_size 64\n"
 
-    assert native_process.raised(text, device) == text.replace(target, raised)
+    assert cuda_images.raised(text, device) == text.replace(target, raised)
 
 
 class Process:
@@ -197,7 +198,7 @@ def test_the_error_for_a_failed_allocation_has_the_size_and_the_drivers_error():
 
 
 def test_a_connection_that_sends_an_invalid_message_is_closed():
-    server = NativeServer((), 1, None, None, lambda _: {})
+    server = NativeServer((), 1, None, None, lambda _: {}, api=CudaApi)
     server.start()
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as stranger:
         stranger.connect(server.name.replace("@", "\0", 1))
@@ -216,7 +217,7 @@ def test_a_process_that_sends_nothing_does_not_delay_the_end_for_long(monkeypatc
         def skipped(self, name, reason):
             reasons.append(reason)
 
-    server = NativeServer((), 1, Trace(), None, lambda _: {})
+    server = NativeServer((), 1, Trace(), None, lambda _: {}, api=CudaApi)
     server.start()
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as stranger:
         stranger.connect(server.name.replace("@", "\0", 1))
@@ -229,7 +230,7 @@ def test_a_process_that_sends_nothing_does_not_delay_the_end_for_long(monkeypatc
 
 
 def test_a_connection_of_another_version_is_closed():
-    server = NativeServer((), 1, None, None, lambda _: {})
+    server = NativeServer((), 1, None, None, lambda _: {}, api=CudaApi)
     server.start()
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as stranger:
         stranger.connect(server.name.replace("@", "\0", 1))

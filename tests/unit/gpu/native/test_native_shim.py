@@ -10,7 +10,7 @@ import pytest
 
 from accel_magic.errors import MachineError
 from accel_magic.gpu.codegen import assemble
-from accel_magic.gpu.native import shim_build
+from accel_magic.gpu.native import native_libraries
 from tests.support.errors import raises
 from tests.unit.gpu.native.conftest import PTX, compiled
 
@@ -210,7 +210,7 @@ def test_a_program_without_a_notebook_to_connect_to_runs_untraced(asking, keepin
     environment = {
         "BOOKS": str(books),
         "LD_LIBRARY_PATH": str(keeping),
-        "LD_PRELOAD": str(shim_build.library()),
+        "LD_PRELOAD": str(native_libraries.cuda_library()),
         "ACCEL_MAGIC_NATIVE": "/tmp/accel_magic-nobody/socket",
     }
     done = subprocess.run(
@@ -250,10 +250,10 @@ def test_other_preloaded_libraries_still_work_and_find_the_next_definitions(lab,
 
 def test_the_library_is_compiled_once(monkeypatch, tmp_path):
     monkeypatch.setenv("ACCEL_MAGIC_CACHE", str(tmp_path))
-    first = shim_build.library()
+    first = native_libraries.cuda_library()
     written = first.stat().st_mtime_ns
 
-    assert shim_build.library() == first
+    assert native_libraries.cuda_library() == first
     assert first.stat().st_mtime_ns == written
     assert [path for path in first.parent.iterdir() if path.is_dir()] == []
 
@@ -262,7 +262,7 @@ def test_a_cache_folder_that_ld_preload_cannot_name_is_an_error(monkeypatch, tmp
     monkeypatch.setenv("ACCEL_MAGIC_CACHE", str(tmp_path / "my files"))
 
     with raises("cache.path", MachineError):
-        shim_build.library()
+        native_libraries.cuda_library()
 
 
 def test_the_error_for_a_compiler_without_headers_names_the_packages(monkeypatch, tmp_path):
@@ -273,7 +273,7 @@ def test_the_error_for_a_compiler_without_headers_names_the_packages(monkeypatch
     monkeypatch.setenv("CC", str(compiler))
 
     with raises("native.not-compiled", MachineError) as caught:
-        shim_build.library()
+        native_libraries.cuda_library()
 
     assert "stdatomic.h" in caught.value.why
     assert caught.value.fix == "install a C compiler with its headers: apt install gcc libc6-dev"
@@ -283,7 +283,7 @@ def test_without_a_compiler_the_trace_continues_and_reports_it(lab, monkeypatch,
     def none():
         raise MachineError("no compiler", fix="apt install gcc", code="native.no-compiler")
 
-    monkeypatch.setattr(shim_build, "library", none)
+    monkeypatch.setattr(native_libraries, "cuda_library", none)
     with lab.cell() as cell:
         assert "ACCEL_MAGIC_NATIVE" not in os.environ
 

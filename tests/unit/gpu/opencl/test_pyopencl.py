@@ -128,7 +128,7 @@ def test_spirv_that_the_user_brings_is_traced(run):
     found = run(
         SETUP
         + """
-from accel_magic.gpu.adapters import opencl_c
+from accel_magic.gpu.codegen import opencl_c
 program = cl.Program(context, opencl_c.compiled(SOURCE, (), (1, 2)).code).build()
 def go():
     program.add(queue, (64,), None, a, a, c, many)
@@ -161,7 +161,7 @@ def test_what_does_not_compile_for_spirv_runs_as_it_is(run):
         SETUP
         + """
 program = cl.Program(context, SOURCE).build()
-import accel_magic.gpu.adapters.opencl_c as opencl_c
+import accel_magic.gpu.codegen.opencl_c as opencl_c
 from accel_magic.errors import ProgramError
 def refuse(*_):
     raise ProgramError("no", why="error: a function of the vendor", fix="none", code="opencl.not-compiled")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from accel_magic.gpu.adapters import opencl_c
+from accel_magic.gpu.codegen import opencl_c
 
 pytestmark = pytest.mark.component
 

@@ -4,7 +4,7 @@
 
 #include "driver.h"
 #include "images.h"
-#include "notebook.h"
+#include "../common/notebook.h"
 
 /* A call that loads an image: `load` gets the image and the driver's other arguments. */
 struct loading {

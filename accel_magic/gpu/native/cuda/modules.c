@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "handles.h"
-#include "maps.h"
+#include "../common/api.h"
+#include "../common/handles.h"
 
 enum { MOST = 65536, ATTEMPTS = 2, MOST_OPTIONS = 64 };
 
@@ -56,7 +56,7 @@ static void *kept(struct span image)
 CUresult modules_load(const struct loading *loading, struct span image, int library,
 		      CUresult (*original)(const void *closure), const void *closure)
 {
-	struct image offered = image.size ? notebook_offer(image.data, image.size) : (struct image){0};
+	struct image offered = image.size ? notebook_offer(image.data, image.size, (struct message){0}, NULL) : (struct image){0};
 	uint32_t number = offered.module;
 	CUresult error;
 
@@ -66,7 +66,7 @@ CUresult modules_load(const struct loading *loading, struct span image, int libr
 		struct image tried = offered;
 
 		error = attempt(loading, tried.data);
-		offered = notebook_loaded(tried, error);
+		offered = notebook_loaded(tried, error, NULL);
 		if (error)
 			continue;
 		handles_set(&modules, *loading->result, number);
@@ -141,7 +141,7 @@ Handle modules_usable_library(Handle library)
 	uint32_t number = handles_get(&modules, library);
 	Handle original;
 
-	if (!number || number >= MOST || !module_of[number].traced_library || maps_reachable())
+	if (!number || number >= MOST || !module_of[number].traced_library || api_reachable())
 		return library;
 	original = original_of(&module_of[number]);
 	return original ? original : library;
@@ -153,7 +153,7 @@ Handle modules_usable_kernel(Handle kernel)
 	uint32_t of = number && number < MOST ? function_of[number].module : 0;
 	Handle original, found;
 
-	if (!of || of >= MOST || !module_of[of].traced_library || maps_reachable())
+	if (!of || of >= MOST || !module_of[of].traced_library || api_reachable())
 		return kernel;
 	original = original_of(&module_of[of]);
 	if (!original || !driver.library_kernel || driver.library_kernel(&found, original, function_of[number].name))

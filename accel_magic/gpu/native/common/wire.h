@@ -9,17 +9,20 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define WIRE_VERSION 1
+#define WIRE_VERSION 2
 #define WIRE_TEXT 65536
 #define RING_RECORDS 65536
 
 enum kind {
 	/* from the process */
-	HELLO = 1,   /* number: WIRE_VERSION, a: architecture (90), b: devices, c: version of the driver; text: executable */
-	ADDRESS = 2, /* answer to ALLOCATE and SHARE; a: address or 0, b: the driver's error, c: enum kept */
-	IMAGE = 3,   /* number: module, a: bytes; descriptor: the image */
-	LOADED = 4,  /* number: module, a: the driver's error; if it is not 0, the process waits for an answer */
-	FUNCTION = 5, /* number: function, a: module; text: its name */
+	HELLO = 1, /* number: WIRE_VERSION; CUDA: a: architecture (90), b: devices; text: executable
+		    * OpenCL: a: whether maps can be placed, b: 1, c: whether it is the traced device; text: the device, a
+		    * new line, executable */
+	ADDRESS = 2, /* answer to ALLOCATE and SHARE; a: address or 0, b: the API's error, c: enum kept */
+	IMAGE = 3,   /* number: module, a: bytes; descriptor: the image; OpenCL: b: enum language; text: build options */
+	LOADED = 4,  /* number: module, a: the API's error; if it is not 0, the process waits for an answer; text: why */
+	FUNCTION = 5, /* number: function, a: module, 0 if none; text: its name */
+	LEFT = 6,     /* number: enum left; text: a kernel's name */
 	/* from the notebook */
 	RING = 16,     /* descriptor: struct ring */
 	ALLOCATE = 17, /* number: 0 device memory, 1 host memory; a: bytes; descriptor: their content, kept up to date */
@@ -28,7 +31,18 @@ enum kind {
 	READY = 20,    /* images may be sent */
 	REFUSED = 21,  /* this process is not traced */
 	ORIGINAL = 22, /* load the unchanged image */
-	REPLACED = 23, /* a: bytes; descriptor: the image to load instead */
+	REPLACED = 23, /* a: bytes, b: whether its programs look at all lanes; descriptor: the image to load instead */
+	NUMBERED = 24, /* a: address of a u64 where each launch's number is written before it, so launches run one by one */
+};
+
+/* What an image of OpenCL is. */
+enum language { IL, SOURCE };
+
+/* Why a kernel of OpenCL is not traced. */
+enum left {
+	AS_BINARY = 1, /* its program was loaded as a binary */
+	LINKED,        /* its program was linked from several */
+	TOO_MANY_LANES,
 };
 
 /* How memory is connected to the notebook's file. */
@@ -51,7 +65,7 @@ struct launch {
 	uint32_t grid[3];
 	uint32_t block[3];
 	uint32_t shared;
-	uint32_t unused;
+	uint32_t number; /* what programs read as the launch's number; 0 if it is not known */
 	uint64_t stream;
 	uint64_t before, after; /* CLOCK_MONOTONIC, ns */
 };
@@ -70,7 +84,8 @@ struct ring {
 	_Atomic uint64_t taken_ns; /* time of the last copy of the maps */
 	_Atomic uint64_t gone;     /* 1: the maps' context was destroyed, 2: the process has ended */
 	_Atomic uint64_t closed;   /* by the notebook: the trace is over */
-	uint64_t unused[3];
+	_Atomic uint64_t overlapping; /* launches that did not wait for the one before, though programs read numbers */
+	uint64_t unused[2];
 	struct launch launches[RING_RECORDS];
 };
 

@@ -6,6 +6,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "api.h"
+#include "launches.h"
 #include "maps.h"
 #include "talk.h"
 
@@ -37,6 +39,9 @@ static struct message serve(int *descriptor)
 		case FREE:
 			maps_take_back(message.a);
 			break;
+		case NUMBERED:
+			launches_numbered_at((uint64_t *)(uintptr_t)message.a);
+			break;
 		default:
 			return message;
 		}
@@ -45,65 +50,47 @@ static struct message serve(int *descriptor)
 	return (struct message){0};
 }
 
-/* Requires that the context for the maps is current. */
-static int introduce(Handle context)
+static int introduce(void)
 {
-	char executable[4096] = "";
-	int device, devices, major = 0, minor = 0, version = 0, descriptor;
-	struct message answer;
+	char text[WIRE_TEXT] = "";
+	struct message hello = {.kind = HELLO, .number = WIRE_VERSION}, answer;
+	int placed = 0, descriptor;
 
-	if (driver.ctx_get_device(&device) || driver.device_attribute(&major, CAPABILITY_MAJOR, device) ||
-	    driver.device_attribute(&minor, CAPABILITY_MINOR, device) || driver.device_count(&devices))
-		return 0;
-	driver.driver_version(&version);
-	if (readlink("/proc/self/exe", executable, sizeof executable - 1) < 0)
-		return 0;
-	if (!talk_tell((struct message){HELLO, WIRE_VERSION, (uint64_t)(major * 10 + minor), (uint64_t)devices,
-				   (uint64_t)version},
-		  executable, -1))
-		return 0;
-	maps_begin(devices);
-	answer = serve(&descriptor);
-	return answer.kind == READY && maps_ring() && maps_keep(context);
-}
-
-/* Make a context current if there is none; returns 1 if it must be popped afterwards, -1 on failure. */
-static int enter_context(Handle *context)
-{
-	int device;
-
-	if (driver.ctx_get_current(context))
-		return -1;
-	if (*context)
-		return 0;
-	/* Libraries can be loaded without a context; the runtime uses the primary context of the first device. */
-	if (driver.device_get(&device, 0) || driver.primary_retain(context, device))
-		return -1;
-	return driver.ctx_push(*context) ? -1 : 1;
+	if (api_introduce(&hello, text, sizeof text) && talk_begin() && talk_tell(hello, text, -1)) {
+		maps_begin();
+		launches_numbered_at(NULL);
+		answer = serve(&descriptor);
+		placed = answer.kind == READY && maps_ring();
+	}
+	return api_introduced(placed) && placed && maps_keep();
 }
 
 /* Connect to the notebook; called once per process. */
 static void seek(void)
 {
-	int relaxed = CAPTURE_RELAXED;
-	int pushed = -1, found;
-	Handle context, popped;
-
 	sought = 1;
-	if (!getenv("ACCEL_MAGIC_NATIVE") || !driver_find())
+	if (!getenv("ACCEL_MAGIC_NATIVE") || introduce())
 		return;
-	if (driver.capture_mode)
-		driver.capture_mode(&relaxed);
-	pushed = enter_context(&context);
-	found = pushed >= 0 && talk_begin() && introduce(context);
-	if (pushed == 1)
-		driver.ctx_pop(&popped);
-	if (driver.capture_mode)
-		driver.capture_mode(&relaxed);
-	if (!found) {
+	talk_end();
+	maps_ring_at(NULL);
+}
+
+void notebook_connect(void)
+{
+	pthread_mutex_lock(&talking);
+	if (!sought)
+		seek();
+	pthread_mutex_unlock(&talking);
+}
+
+void notebook_greet(void)
+{
+	pthread_mutex_lock(&talking);
+	if (!sought && getenv("ACCEL_MAGIC_NATIVE")) {
+		introduce();
 		talk_end();
-		maps_ring_at(NULL);
 	}
+	pthread_mutex_unlock(&talking);
 }
 
 /* Wait for the image to load. */
@@ -116,6 +103,7 @@ static struct image image_answered(uint32_t module)
 	if (answer.kind == REPLACED) {
 		image.data = maps_take_file(descriptor, answer.a);
 		image.size = answer.a;
+		image.lanes = answer.b;
 	}
 	return image;
 }
@@ -142,13 +130,13 @@ static int wants_images(void)
 
 	if (!talk_is_open() || !ring)
 		return 0;
-	if (maps_reachable())
+	if (api_reachable())
 		return 1;
 	atomic_fetch_add(&ring->elsewhere, 1);
 	return 0;
 }
 
-struct image notebook_offer(const void *data, size_t size)
+struct image notebook_offer(const void *data, size_t size, struct message about, const char *text)
 {
 	struct image image = {0};
 	int file;
@@ -158,7 +146,7 @@ struct image notebook_offer(const void *data, size_t size)
 		seek();
 	if (wants_images() && (file = copy_of(data, size)) >= 0) {
 		image.module = ++modules;
-		if (talk_tell((struct message){IMAGE, image.module, size, 0, 0}, NULL, file))
+		if (talk_tell((struct message){IMAGE, image.module, size, about.b, about.c}, text, file))
 			image = image_answered(image.module);
 		else
 			talk_end();
@@ -168,14 +156,14 @@ struct image notebook_offer(const void *data, size_t size)
 	return image;
 }
 
-struct image notebook_loaded(struct image tried, CUresult error)
+struct image notebook_loaded(struct image tried, int error, const char *text)
 {
 	struct image next = {.module = tried.module};
 
 	if (error)
 		image_free(tried);
 	pthread_mutex_lock(&talking);
-	if (!talk_tell((struct message){LOADED, tried.module, (uint64_t)error, 0, 0}, NULL, -1))
+	if (!talk_tell((struct message){LOADED, tried.module, (uint64_t)(int64_t)error, 0, 0}, text, -1))
 		talk_end();
 	else if (error)
 		next = image_answered(tried.module);
@@ -201,17 +189,23 @@ uint32_t notebook_function(const char *name, uint32_t module)
 	return number;
 }
 
+void notebook_left(enum left reason, const char *kernel)
+{
+	pthread_mutex_lock(&talking);
+	talk_tell((struct message){.kind = LEFT, .number = reason}, kernel, -1);
+	pthread_mutex_unlock(&talking);
+}
+
 /* A forked child must not use its parent's connection, and connects anew. */
 static void forget(void)
 {
 	pthread_mutex_init(&talking, NULL);
 	talk_end();
-	maps_begin(0);
+	maps_begin();
 	sought = 0;
 }
 
 __attribute__((constructor)) static void prepare(void)
 {
-	find_dlsym();
 	pthread_atfork(NULL, NULL, forget);
 }

@@ -10,9 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "maps.h"
+#include "../common/maps.h"
+#include "memory.h"
 #include "modules.h"
-#include "notebook.h"
+#include "../common/notebook.h"
 #include "wrapped.h"
 
 enum { NOT_FOUND = 500, PER_THREAD_STREAM = 2, FIRST_WITH_STATUS = 12000 };
@@ -134,7 +135,7 @@ SHOWN CUresult cuLibraryGetManaged(Address *address, size_t *size, Handle librar
 #define DESTROYING(name)                                    \
 	SHOWN CUresult name(Handle context)                  \
 	{                                                    \
-		if (context && context == maps_context()) \
+		if (context && context == memory_context()) \
 			maps_end(1);                     \
 		return REAL(name)(context);                  \
 	}
@@ -143,8 +144,8 @@ SHOWN CUresult cuLibraryGetManaged(Address *address, size_t *size, Handle librar
 	{                                                                               \
 		Handle primary;                                                         \
                                                                                         \
-		if (maps_context() && !driver.primary_retain(&primary, device) &&   \
-		    primary == maps_context())                                      \
+		if (memory_context() && !driver.primary_retain(&primary, device) &&   \
+		    primary == memory_context())                                      \
 			maps_end(1);                                                \
 		return REAL(name)(device);                                              \
 	}
@@ -168,6 +169,11 @@ RESETTING(cuDevicePrimaryCtxReset_v2)
 
 LEAVING(_exit)
 LEAVING(_Exit)
+
+__attribute__((constructor)) static void prepare(void)
+{
+	find_dlsym();
+}
 
 /* ---- handing out the wrappers ---- */
 

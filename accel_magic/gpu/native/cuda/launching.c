@@ -2,10 +2,10 @@
 #define _GNU_SOURCE
 #include <string.h>
 
-#include "launches.h"
-#include "maps.h"
+#include "../common/launches.h"
+#include "../common/maps.h"
+#include "../common/notebook.h"
 #include "modules.h"
-#include "notebook.h"
 #include "wrapped.h"
 
 struct config {
@@ -13,6 +13,18 @@ struct config {
 	Handle stream;
 	/* attributes follow */
 };
+
+static _Atomic int captures; /* whether the program records graphs: from then on, streams are asked whether they do */
+
+/* Whether a launch into this stream is only recorded. */
+static int is_captured(Handle stream)
+{
+	int status = 0;
+
+	if (!atomic_load_explicit(&captures, memory_order_relaxed) || !driver.is_capturing)
+		return 0;
+	return !driver.is_capturing(stream, &status) && status == 1;
+}
 
 struct started {
 	uint32_t function;
@@ -34,7 +46,7 @@ static struct started starting(Handle *function, Handle stream)
 	*function = usable;
 	if (!ring)
 		return started;
-	started.captured = launches_captured(stream);
+	started.captured = is_captured(stream);
 	started.before = now_ns();
 	return started;
 }
@@ -48,7 +60,7 @@ static CUresult done(CUresult error, const struct started *started, const struct
 	if (started->captured)
 		atomic_fetch_add(&ring->captured, 1);
 	else
-		launches_report(started->function, shape, started->before);
+		launches_report(started->function, shape, started->before, 0);
 	return error;
 }
 
@@ -109,13 +121,13 @@ LAUNCHING_GRAPH(cuGraphLaunch_ptsz)
 #define CAPTURING(name)                                    \
 	SHOWN CUresult name(Handle stream, int mode)        \
 	{                                                   \
-		launches_may_be_captured();                 \
+		atomic_store(&captures, 1);                 \
 		return REAL(name)(stream, mode);            \
 	}
 #define CAPTURING_TO_GRAPH(name)                                                                                      \
 	SHOWN CUresult name(Handle stream, Handle graph, const void *after, const void *edges, size_t count, int mode) \
 	{                                                                                                              \
-		launches_may_be_captured();                                                                            \
+		atomic_store(&captures, 1);                                                                            \
 		return REAL(name)(stream, graph, after, edges, count, mode);                                           \
 	}
 

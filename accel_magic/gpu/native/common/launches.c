@@ -7,20 +7,28 @@
 #include "maps.h"
 #include "notebook.h"
 
-static _Atomic int captures;
+enum { MOST_NUMBERED = 64 };
 
-void launches_may_be_captured(void)
+static uint64_t *numbered[MOST_NUMBERED];
+static int numbers;
+
+void launches_numbered_at(uint64_t *address)
 {
-	atomic_store(&captures, 1);
+	if (!address)
+		numbers = 0;
+	else if (numbers < MOST_NUMBERED)
+		numbered[numbers++] = address;
 }
 
-int launches_captured(Handle stream)
+int launches_are_numbered(void)
 {
-	int status = 0;
+	return numbers > 0;
+}
 
-	if (!atomic_load_explicit(&captures, memory_order_relaxed) || !driver.is_capturing)
-		return 0;
-	return !driver.is_capturing(stream, &status) && status == 1;
+void launches_write_number(uint32_t number)
+{
+	for (int i = 0; i < numbers; i++)
+		__atomic_store_n(numbered[i], number, __ATOMIC_SEQ_CST);
 }
 
 /* Reserve the number of the next launch, from 0; -1 if the ring is full. */
@@ -35,7 +43,7 @@ static int64_t reserve(struct ring *ring)
 	return (int64_t)turn;
 }
 
-void launches_report(uint32_t function, const struct shape *shape, uint64_t before)
+void launches_report(uint32_t function, const struct shape *shape, uint64_t before, uint32_t number)
 {
 	static __thread uint32_t thread;
 	struct ring *ring = notebook_ring();
@@ -59,6 +67,7 @@ void launches_report(uint32_t function, const struct shape *shape, uint64_t befo
 		launch->block[i] = shape->block[i];
 	}
 	launch->shared = shape->shared;
+	launch->number = number;
 	launch->stream = (uint64_t)shape->stream;
 	launch->before = before;
 	launch->after = now_ns();

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "api.h"
 #include "talk.h"
 
 /* Name of our threads, by which subsystems/host_api/calls.py distinguishes our driver calls from the program's. */
@@ -20,25 +21,15 @@ enum {
 	BLOCKS = 256,
 	END_S = 2,
 	SNAPSHOT_MS = 200,
+	NO_ROOM = 2, /* error answered if nothing else is known */
 	MOST_SHARE = 10, /* copying may take a tenth of the time */
-};
-
-struct block {
-	Address address;
-	void *file; /* mapping of the notebook's file */
-	size_t size;
-	void *memory; /* only for ALLOCATED */
-	enum kept kept;
 };
 
 static struct {
 	pthread_mutex_t copying;
 	struct ring *_Atomic ring;
-	Handle context;
-	Handle stream;
 	struct block blocks[BLOCKS];
 	int count;
-	int devices;
 	pid_t process;
 } maps = {.copying = PTHREAD_MUTEX_INITIALIZER};
 
@@ -50,12 +41,10 @@ uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-void maps_begin(int devices)
+void maps_begin(void)
 {
 	pthread_mutex_init(&maps.copying, NULL);
-	maps.context = NULL;
 	maps.count = 0;
-	maps.devices = devices;
 	maps.process = getpid();
 	maps_ring_at(NULL);
 }
@@ -68,22 +57,6 @@ void maps_ring_at(struct ring *ring)
 struct ring *maps_ring(void)
 {
 	return atomic_load_explicit(&maps.ring, memory_order_acquire);
-}
-
-Handle maps_context(void)
-{
-	return maps.context;
-}
-
-int maps_reachable(void)
-{
-	struct ring *ring = atomic_load_explicit(&maps.ring, memory_order_acquire);
-	Handle current = NULL;
-
-	if (!ring || atomic_load_explicit(&ring->gone, memory_order_relaxed))
-		return 0;
-	driver.ctx_get_current(&current);
-	return !current || current == maps.context || maps.devices > 1;
 }
 
 static void *map_file(int descriptor, size_t size)
@@ -104,52 +77,17 @@ void *maps_take_file(int descriptor, size_t size)
 	return memory;
 }
 
-static CUresult place_in_device(struct block *block)
-{
-	CUresult error = driver.mem_alloc(&block->address, block->size);
-
-	block->kept = COPIED;
-	if (!error)
-		error = driver.to_device(block->address, block->file, block->size);
-	return error;
-}
-
-static CUresult place_in_host(struct block *block, int only_mapped)
-{
-	CUresult error = NOT_SUPPORTED;
-
-	if (driver.host_register && driver.host_unregister)
-		error = driver.host_register(block->file, block->size, HOST_PORTABLE | HOST_DEVICEMAP);
-
-	block->kept = MAPPED;
-	if (!error)
-		return driver.host_address(&block->address, block->file, 0);
-	if (only_mapped)
-		return error;
-	block->kept = ALLOCATED;
-	error = driver.host_alloc(&block->memory, block->size, HOST_PORTABLE | HOST_DEVICEMAP);
-	if (error)
-		return error;
-	memcpy(block->memory, block->file, block->size);
-	return driver.host_address(&block->address, block->memory, 0);
-}
-
 void maps_place(struct message asked, int descriptor)
 {
 	struct message answer = {.kind = ADDRESS};
 	struct block block = {.size = asked.a};
-	CUresult error = OUT_OF_MEMORY;
+	int error = NO_ROOM;
 
 	block.file = map_file(descriptor, block.size);
-	if (block.file && maps.count < BLOCKS) {
-		/* Only portable host memory can be accessed by every device. */
-		if (asked.kind == ALLOCATE && asked.number == 0 && maps.devices == 1)
-			error = place_in_device(&block);
-		else
-			error = place_in_host(&block, asked.kind == SHARE);
-	}
+	if (block.file && maps.count < BLOCKS)
+		error = api_place(&block, asked.kind == ALLOCATE && asked.number == 0, asked.kind == SHARE);
 	if (error) {
-		answer.b = (uint64_t)error;
+		answer.b = (uint64_t)(int64_t)error;
 		if (block.file)
 			munmap(block.file, block.size);
 	} else {
@@ -162,41 +100,36 @@ void maps_place(struct message asked, int descriptor)
 	talk_tell(answer, NULL, -1);
 }
 
-void maps_take_back(Address address)
+void maps_take_back(uint64_t address)
 {
 	for (int i = 0; i < maps.count; i++) {
 		struct block *block = &maps.blocks[i];
 
 		if (block->address != address)
 			continue;
-		if (block->kept == COPIED)
-			driver.mem_free(block->address);
-		else if (block->kept == MAPPED)
-			driver.host_unregister(block->file);
-		else
-			driver.host_free(block->memory);
+		api_free(block);
 		munmap(block->file, block->size);
 		*block = maps.blocks[--maps.count];
 		return;
 	}
 }
 
-/* Requires that the maps' context is current. */
+/* Requires api_enter. */
 static void copy_maps(void)
 {
 	struct ring *ring = atomic_load(&maps.ring);
 	uint64_t wanted = atomic_load(&ring->wanted);
-	CUresult error = 0;
+	int error = 0;
 
 	for (int i = 0; i < maps.count; i++) {
 		struct block *block = &maps.blocks[i];
 
 		if (block->kept == COPIED)
-			error |= driver.to_host(block->file, block->address, block->size, maps.stream);
+			error |= api_copy(block);
 		else if (block->kept == ALLOCATED)
 			memcpy(block->file, block->memory, block->size);
 	}
-	error |= driver.stream_wait(maps.stream);
+	error |= api_copied();
 	if (!error) {
 		atomic_store(&ring->taken_ns, now_ns());
 		atomic_store(&ring->answered, wanted);
@@ -224,14 +157,11 @@ static int copy_once(struct ring *ring, int left)
 static void *keep_copying(void *unused)
 {
 	struct ring *ring = atomic_load(&maps.ring);
-	int relaxed = CAPTURE_RELAXED; /* calls of this thread must not affect captures of the program */
 	int pause_ms = SNAPSHOT_MS;
 
 	(void)unused;
 	prctl(PR_SET_NAME, OUR_NAME);
-	if (driver.capture_mode)
-		driver.capture_mode(&relaxed);
-	driver.ctx_push(maps.context);
+	api_enter();
 	while (pause_ms >= 0) {
 		struct pollfd left = {talk_descriptor(), POLLRDHUP, 0};
 
@@ -245,7 +175,6 @@ void maps_end(int how)
 {
 	struct ring *ring = atomic_load(&maps.ring);
 	struct timespec limit;
-	Handle context;
 
 	/* The ending process may be a vforked child, which shares this memory. */
 	if (!ring || getpid() != maps.process)
@@ -254,9 +183,9 @@ void maps_end(int how)
 	limit.tv_sec += END_S;
 	if (pthread_mutex_timedlock(&maps.copying, &limit))
 		return;
-	if (!atomic_load(&ring->gone) && !atomic_load(&ring->closed) && !driver.ctx_push(maps.context)) {
+	if (!atomic_load(&ring->gone) && !atomic_load(&ring->closed) && api_enter()) {
 		copy_maps();
-		driver.ctx_pop(&context);
+		api_leave();
 	}
 	if (atomic_load(&ring->gone) < (uint64_t)how)
 		atomic_store(&ring->gone, (uint64_t)how);
@@ -269,15 +198,12 @@ static void at_exit(void)
 	maps_end(2);
 }
 
-int maps_keep(Handle context)
+int maps_keep(void)
 {
 	pthread_t thread;
 	sigset_t all, before;
 	int failed;
 
-	maps.context = context;
-	if (driver.stream_create(&maps.stream, NON_BLOCKING))
-		return 0;
 	/* The program's signal handlers must run on the program's threads. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);

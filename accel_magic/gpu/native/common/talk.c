@@ -139,6 +139,8 @@ int talk_begin(void)
 	inode = status.st_ino;
 	if (connect_to(path))
 		return 0;
-	/* The program will load what the notebook sends, so it must not be another user's process. */
-	return !getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &other, &size) && (!other.uid || other.uid == getuid());
+	/* The program will load what the notebook sends, so it must not be another user's process. The notebook itself is
+	 * traced by other means. */
+	return !getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &other, &size) &&
+	       (!other.uid || other.uid == getuid()) && other.pid != getpid();
 }

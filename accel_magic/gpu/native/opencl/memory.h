@@ -1,0 +1,19 @@
+/* The traced device, and the memory of maps that its kernels access. */
+#ifndef ACCEL_MEMORY_H
+#define ACCEL_MEMORY_H
+
+#include "opencl.h"
+
+/* The next module is for this context: whether that has the traced device. */
+void memory_choose(Handle context);
+
+/* The traced device in the chosen context; null if there is none. */
+Handle memory_device(void);
+
+/* Tell a kernel with programs in it which memory it accesses. */
+void memory_attach(Handle kernel);
+
+/* Set what memory a kernel with programs in it accesses, by the user's choice, and the maps. */
+int memory_set_access(Handle kernel, unsigned what, size_t size, const void *value);
+
+#endif
