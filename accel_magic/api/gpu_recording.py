@@ -198,6 +198,7 @@ def _launches(seen: Seen, start_ns: int) -> pd.DataFrame:
             **{f"grid_{axis}": size for axis, size in zip("xyz", launch.grid, strict=True)},
             **{f"block_{axis}": size for axis, size in zip("xyz", launch.block, strict=True)},
             "shared_bytes": launch.shared_bytes,
+            "lanes": launch.lanes,
             "stream": launch.stream,
             "time_ns": launch.time_ns - start_ns,
             "host_ns": launch.returned_ns - launch.time_ns,

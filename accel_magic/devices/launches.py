@@ -56,6 +56,7 @@ class LaunchRequest:
         number: The device's number for the launch (%gridid), if known from the call.
         pid: The process that launches; 0 for this one.
         tid: The thread that launches, numbered as in kernel traces; 0 if unknown.
+        lanes: Lanes of its warps, which OpenCL calls sub-groups; None if that is not known.
         cooperative: Whether its blocks may wait for each other.
         kernel_number: The value that programs read as `kernel`, to distinguish kernels with the same name.
 
@@ -74,6 +75,7 @@ class LaunchRequest:
     pid: int = 0
     tid: int = 0
     kernel_number: int | None = None
+    lanes: int | None = 32
     cooperative: bool = False
 
 

@@ -58,10 +58,10 @@ def place_of(run: Run, kernel: pd.Series, thread: pd.Series) -> pd.DataFrame:
 
     Returns:
         `block` (row-major over the grid) and `warp` (within the block), Int64; NA for kernels whose launches differ in
-        shape.
+        shape. OpenCL's drivers form the sub-groups of blocks that are not one-dimensional as they like: `warp` is NA.
 
     """
-    sizes = [f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz"]
+    sizes = [*(f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz"), "lanes"]
     shapes = run.launches[["kernel", *sizes]].copy()
     # The width of a one-dimensional grid does not matter.
     flat = (shapes[["grid_y", "grid_z", "block_y", "block_z"]] == 1).all(axis=1)
@@ -73,10 +73,11 @@ def place_of(run: Run, kernel: pd.Series, thread: pd.Series) -> pd.DataFrame:
     height = (of["grid_y"] * of["block_y"]).where(of["grid_x"] > 0, 1)
     at = {"x": rest % width, "y": rest // width % height, "z": rest // width // height}
     block, inside = ({axis: part(at[axis], of[f"block_{axis}"]) for axis in "xyz"} for part in (_quotient, _remainder))
+    number = (inside["z"] * of["block_y"] + inside["y"]) * of["block_x"] + inside["x"]
     return pd.DataFrame(
         {
             "block": (block["z"] * of["grid_y"] + block["y"]) * of["grid_x"] + block["x"],
-            "warp": ((inside["z"] * of["block_y"] + inside["y"]) * of["block_x"] + inside["x"]) // LANES,
+            "warp": number // of["lanes"],
         }
     )
 

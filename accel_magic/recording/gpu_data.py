@@ -45,6 +45,7 @@ LAUNCHES: Final = {
     "block_y": "int64",
     "block_z": "int64",
     "shared_bytes": "int64",
+    "lanes": "Int64",
     "stream": "int64",
     "time_ns": "int64",
     "host_ns": "int64",
@@ -54,7 +55,8 @@ LAUNCHES: Final = {
 }
 """Columns of `GpuRecording.launches`: one row per launch, in order, for each process; `time_ns` when the host requested
 it, since the start of the trace; `host_ns` until its call returned; `device_ns` the kernel's duration and
-`device_launch` the device's number of the launch, if known; `pid` the process; `tid` the launching thread, with
+`device_launch` the device's number of the launch, if known; `lanes` those of its warps, of OpenCL the most
+of its sub-groups, NA if unknown or if its blocks have several axes; `pid` the process; `tid` the launching thread, with
 the same id as in kernel traces, NA if unknown."""
 
 API: Final = {

@@ -35,13 +35,15 @@ KIND: Final = container.FileKind(
     "to play a recording of %%ktrace, use %%ktrace --replay",
     "record",
 )
-VERSION: Final = 2
+VERSION: Final = 3
 _TABLES: Final[Mapping[str, Mapping[str, str]]] = {
     "kernels": KERNELS,
     "modules": MODULES,
     "launches": LAUNCHES,
     "sites": SITES,
 }
+_ADDED: Final = {"lanes": 32}
+"""Columns that older files do not have, with the only value then."""
 _TEXTS = ("device", "started", "outcome")
 _NUMBERS = ("multiprocessors", "start_ns", "duration_ns", "threads")
 _LISTS = ("sources", "printed", "findings", "notes")
@@ -151,6 +153,9 @@ def _table_of(data: bytes, columns: Mapping[str, str]) -> pd.DataFrame:
         table = reader.read_all()
     table.validate(full=True)
     frame: pd.DataFrame = table.to_pandas()
+    for name, value in _ADDED.items():
+        if name in columns and name not in frame:
+            frame[name] = value
     if sorted(map(str, frame.columns)) != sorted(columns):
         raise ValueError(f"a table has the columns {', '.join(map(str, frame.columns))}")
     return frame[list(columns)].astype(dict(columns))

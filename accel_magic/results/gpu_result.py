@@ -112,6 +112,7 @@ class GpuResult(Result):
     def launches(self) -> pd.DataFrame:
         """One row per launch: grid, block, `time_ns` since the start, `host_ns` in the call, `device_ns` or NA.
 
+        `lanes` are those of a warp; of OpenCL the most of a sub-group, NA if unknown or if blocks have several axes.
         `pid` and `tid` are the launching process and thread; `tid` is the same id as in kernel traces, or NA.
         """
         return self.gpu.launches

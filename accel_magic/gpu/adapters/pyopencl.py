@@ -247,6 +247,7 @@ class _Cell:
                 time_ns=time.monotonic_ns(),
                 number=next(self.numbers),
                 kernel_number=twin.number,
+                lanes=self._lanes(runs, block),
             )
             self.observer.launching(request)
             done = own(queue, runs, global_size, local_size, *rest, **named)
@@ -358,12 +359,23 @@ class _Cell:
             return "some of its arguments were set before the cell"
         if not twin.traced.uses_lanes:
             return ""
-        (device,) = [one for one in twin.kernel.context.devices if one.int_ptr == self.device.handle]
-        what = self.cl.kernel_sub_group_info.MAX_SUB_GROUP_SIZE_FOR_NDRANGE
-        lanes = twin.kernel.get_sub_group_info(device, what, list(block))
-        if lanes <= MOST_LANES:
+        lanes = self._most_lanes(twin.kernel, block)
+        if lanes is None or lanes <= MOST_LANES:
             return ""
         return f"the programs look at {MOST_LANES} lanes, and its sub-groups have {lanes}"
+
+    def _most_lanes(self, kernel: Any, block: tuple[int, int, int]) -> int | None:
+        """The most lanes of a kernel's sub-groups; None if the driver does not say."""
+        found = [one for one in kernel.context.devices if one.int_ptr == self.device.handle]
+        what = self.cl.kernel_sub_group_info.MAX_SUB_GROUP_SIZE_FOR_NDRANGE
+        try:
+            return int(kernel.get_sub_group_info(found[0], what, list(block))) if found else None
+        except self.cl.Error:
+            return None
+
+    def _lanes(self, kernel: Any, block: tuple[int, int, int]) -> int | None:
+        """The lanes of a launch's sub-groups; None if its work-groups have several axes, or the driver does not say."""
+        return self._most_lanes(kernel, block) if block[1:] == (1, 1) else None
 
     def _grid(
         self, queue: Any, kernel: Any, global_size: Any, local_size: Any, *, multiplied: bool

@@ -351,11 +351,13 @@ class NativeProcess:
 
     def _launches(self, until: int) -> Iterator[LaunchRequest]:
         for row in self._ring.take(until).tolist():
-            _, function, thread, grid, block, shared, turn, stream, before, after = row
+            _, function, thread, grid, block, shared, turn, stream, before, after, lanes, _ = row
             name, number = self._functions.get(function, ("an unnamed kernel", None))
             (x, y, z), (bx, by, bz) = grid.tolist(), block.tolist()
             launch = LaunchRequest(self.api.framework, name, (x, y, z), (bx, by, bz), shared, stream, before, after)
-            yield replace(launch, number=turn or None, pid=self.pid, tid=thread, kernel_number=number)
+            yield replace(
+                launch, number=turn or None, pid=self.pid, tid=thread, kernel_number=number, lanes=lanes or None
+            )
 
     # ---- ending
 

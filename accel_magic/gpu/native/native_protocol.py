@@ -91,6 +91,8 @@ LAUNCH: Final = np.dtype(
         ("stream", "<u8"),
         ("before", "<u8"),
         ("after", "<u8"),
+        ("lanes", "<u4"),
+        ("unused", "<u4"),
     ]
 )
 

@@ -79,6 +79,14 @@ def test_a_saved_recording_is_read_back(recording, tmp_path):
     assert read.lost == 3
 
 
+def test_a_file_without_the_lanes_of_launches_is_read(recording, tmp_path):
+    older = replace(recording, launches=recording.launches.drop(columns="lanes"))
+
+    read = gpu_store.load(gpu_store.save(older, tmp_path / "t.parquet"))
+
+    assert read.launches["lanes"].tolist() == [32, 32]
+
+
 def test_open_returns_a_result_with_the_maps_as_data_frames(recording, tmp_path):
     result = accel_magic.open(gpu_store.save(recording, tmp_path / "t.parquet"))
 

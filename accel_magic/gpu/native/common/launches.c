@@ -68,6 +68,7 @@ void launches_report(uint32_t function, const struct shape *shape, uint64_t befo
 	}
 	launch->shared = shape->shared;
 	launch->number = number;
+	launch->lanes = shape->lanes;
 	launch->stream = (uint64_t)shape->stream;
 	launch->before = before;
 	launch->after = now_ns();

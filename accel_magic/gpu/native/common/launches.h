@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 struct shape {
-	unsigned grid[3], block[3], shared;
+	unsigned grid[3], block[3], shared, lanes;
 	void *stream;
 };
 

@@ -68,6 +68,8 @@ struct launch {
 	uint32_t number; /* what programs read as the launch's number; 0 if it is not known */
 	uint64_t stream;
 	uint64_t before, after; /* CLOCK_MONOTONIC, ns */
+	uint32_t lanes;		/* of its warps or sub-groups; 0 if that is not known */
+	uint32_t unused;
 };
 
 struct ring {

@@ -8,6 +8,8 @@
 #include "modules.h"
 #include "wrapped.h"
 
+enum { LANES = 32 };
+
 struct config {
 	unsigned grid[3], block[3], shared;
 	Handle stream;
@@ -68,7 +70,7 @@ static CUresult done(CUresult error, const struct started *started, const struct
 	SHOWN CUresult name(Handle function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,          \
 			    unsigned bz, unsigned shared, Handle stream, void **arguments, void **more)                \
 	{                                                                                                              \
-		struct shape shape = {{gx, gy, gz}, {bx, by, bz}, shared, stream};                                     \
+		struct shape shape = {{gx, gy, gz}, {bx, by, bz}, shared, LANES, stream};                                     \
 		struct started started = starting(&function, stream);                                                  \
                                                                                                                        \
 		return done(REAL(name)(function, gx, gy, gz, bx, by, bz, shared, stream, arguments, more), &started,   \
@@ -78,7 +80,7 @@ static CUresult done(CUresult error, const struct started *started, const struct
 	SHOWN CUresult name(Handle function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,          \
 			    unsigned bz, unsigned shared, Handle stream, void **arguments)                             \
 	{                                                                                                              \
-		struct shape shape = {{gx, gy, gz}, {bx, by, bz}, shared, stream};                                     \
+		struct shape shape = {{gx, gy, gz}, {bx, by, bz}, shared, LANES, stream};                                     \
 		struct started started = starting(&function, stream);                                                  \
                                                                                                                        \
 		return done(REAL(name)(function, gx, gy, gz, bx, by, bz, shared, stream, arguments), &started, &shape); \
@@ -93,6 +95,7 @@ static CUresult done(CUresult error, const struct started *started, const struct
 			return REAL(name)(config, function, arguments, more);                                          \
 		memcpy(shape.grid, config->grid, sizeof shape.grid);                                                   \
 		memcpy(shape.block, config->block, sizeof shape.block);                                                \
+		shape.lanes = LANES;                                                                                   \
 		shape.shared = config->shared;                                                                         \
 		shape.stream = config->stream;                                                                         \
 		started = starting(&function, config->stream);                                                         \

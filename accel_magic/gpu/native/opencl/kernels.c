@@ -19,6 +19,7 @@ struct kernel {
 	Handle handle;
 	Handle original;   /* the user's kernel, if this one has programs in it */
 	uint32_t function; /* its number at the notebook */
+	uint32_t lanes;    /* the most of its sub-groups; 0 if that is not known */
 };
 
 /* Functions that the notebook knows. */
@@ -72,14 +73,14 @@ static void forget(Handle handle)
 	free(gone);
 }
 
-static void remember(Handle handle, Handle original, uint32_t function)
+static void remember(Handle handle, Handle original, uint32_t function, size_t lanes)
 {
 	struct kernel *kernel = calloc(1, sizeof *kernel), **place;
 
 	forget(handle); /* an earlier one with this handle */
 	if (!kernel)
 		return;
-	*kernel = (struct kernel){NULL, handle, original, function};
+	*kernel = (struct kernel){NULL, handle, original, function, (uint32_t)lanes};
 	pthread_rwlock_wrlock(&lock);
 	place = place_of(handle);
 	kernel->next = *place;
@@ -123,7 +124,7 @@ static size_t lanes_of(Handle kernel)
 /* The version of a kernel with programs in it, or else the kernel itself. */
 static Handle chosen(Handle kernel, const struct program *program, const char *name)
 {
-	Handle traced = NULL;
+	Handle traced = NULL, original = kernel;
 	int error;
 
 	if (program->left)
@@ -137,8 +138,9 @@ static Handle chosen(Handle kernel, const struct program *program, const char *n
 	}
 	if (traced)
 		memory_attach(traced);
-	remember(traced ? traced : kernel, traced ? kernel : NULL, number_of(name, program->module));
-	return traced ? traced : kernel;
+	kernel = traced ? traced : kernel;
+	remember(kernel, traced ? original : NULL, number_of(name, program->module), lanes_of(kernel));
+	return kernel;
 }
 
 Handle wrapped_clCreateKernel(Handle program, const char *name, int *error)
@@ -176,7 +178,7 @@ Handle wrapped_clCloneKernel(Handle kernel, int *error)
 		return clone;
 	if (known.original && !(original = BELOW(clCloneKernel)(known.original, &ignored)))
 		return clone;
-	remember(clone, original, known.function);
+	remember(clone, original, known.function, known.lanes);
 	return clone;
 }
 
@@ -228,7 +230,7 @@ static void suggest(Handle queue, Handle kernel, unsigned axes, const size_t *of
 static struct shape shape_of(Handle queue, Handle kernel, unsigned axes, const size_t *offset, const size_t *items,
 			     const size_t *group)
 {
-	struct shape shape = {{1, 1, 1}, {1, 1, 1}, 0, queue};
+	struct shape shape = {{1, 1, 1}, {1, 1, 1}, .stream = queue};
 	size_t suggested[AXES];
 
 	if (!items || axes > AXES)
@@ -295,7 +297,7 @@ static Handle *begin(struct launching *launching, Handle kernel, Handle *event)
 	return launching->is_alone && !event ? &launching->own_event : event;
 }
 
-static int end(struct launching *launching, int error, const struct shape *shape, const Handle *event)
+static int end(struct launching *launching, int error, struct shape *shape, const Handle *event)
 {
 	if (launching->is_alone) {
 		if (!error) {
@@ -306,6 +308,8 @@ static int end(struct launching *launching, int error, const struct shape *shape
 		}
 		pthread_mutex_unlock(&turn.lock);
 	}
+	/* Which work-items a sub-group has, is the driver's choice if a work-group has several axes. */
+	shape->lanes = shape->block[1] * shape->block[2] == 1 ? launching->kernel.lanes : 0;
 	if (!error && launching->before)
 		launches_report(launching->kernel.function, shape, launching->before, launching->number);
 	return error;
@@ -327,7 +331,7 @@ int wrapped_clEnqueueNDRangeKernel(Handle queue, Handle kernel, unsigned axes, c
 
 int wrapped_clEnqueueTask(Handle queue, Handle kernel, unsigned count, const Handle *events, Handle *event)
 {
-	struct shape shape = {{1, 1, 1}, {1, 1, 1}, 0, queue};
+	struct shape shape = {{1, 1, 1}, {1, 1, 1}, .stream = queue};
 	struct launching launching;
 	Handle *to = begin(&launching, kernel, event);
 

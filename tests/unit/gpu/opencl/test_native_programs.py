@@ -31,6 +31,7 @@ def traced(*command, tool="kernelcount", mask=None, layer="", **options):
         "errors": child.stderr[-2000:],
         "rows": table[["name", "launches", "threads"]].to_numpy().tolist() if tool == "kernelcount" else None,
         "reasons": {row.name.split(" (")[0]: row.reason for row in result.kernels.itertuples() if row.reason},
+        "lanes": result.launches.lanes.dropna().unique().tolist(),
         "launches": result.launches[["name", "framework", "grid_x", "block_x"]].to_numpy().tolist(),
         "notes": list(result.recording.notes),
     }
@@ -107,6 +108,7 @@ def test_every_launch_of_a_native_program_is_counted(adding, how):
     assert [grid * block for _, _, grid, block in found["launches"]] == 5 * [ITEMS]
     assert [found["launches"][at][3] for at in (0, 2, 4)] == [16, 16, 16]
     assert found["reasons"] == {}
+    assert found["lanes"] == [16]
 
 
 @pytest.mark.parametrize(

@@ -191,6 +191,29 @@ answer(
     assert found["memtrace"] == [["add", 4, 16]]
 
 
+def test_warps_are_sub_groups_of_the_devices_size(run):
+    found = run(
+        SETUP
+        + """
+program = cl.Program(context, SOURCE).build()
+with gputrace("threadhist", device="opencl") as trace:
+    program.add(queue, (64,), (32,), a, a, c, many)
+    queue.finish()
+table = trace.result.tools["threadhist"]
+size = int(trace.result.launches.lanes[0])
+expected = table.thread % 32 // size
+with gputrace("threadhist", device="opencl") as trace:
+    program.transpose(queue, (8, 8), (4, 4), a, c, np.uint32(8), np.uint32(8))
+    queue.finish()
+flat = trace.result.tools["threadhist"]
+answer(size=size, same=bool((table.warp == expected).all()), rows=len(table), unknown=int(flat.warp.isna().sum()))
+"""
+    )
+    assert 1 < found["size"] <= 32
+    assert found["same"]
+    assert (found["rows"], found["unknown"]) == (64, 64)
+
+
 def test_no_opencl_device_is_a_typed_error(run):
     found = run(
         """
