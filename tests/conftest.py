@@ -77,6 +77,14 @@ def only_new_garbage():
     gc.freeze()
 
 
+def pytest_sessionfinish():
+    """Save what coverage.py has measured: pytest-xdist kills its workers when they take long to exit."""
+    coverage = sys.modules.get("coverage")
+    if coverage is not None and (current := coverage.Coverage.current()) is not None:
+        current.stop()
+        current.save()
+
+
 def pytest_unconfigure():
     """Unfreeze all objects at the end."""
     gc.unfreeze()

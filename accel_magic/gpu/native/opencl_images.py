@@ -55,7 +55,7 @@ class OpenClApi:
             return executable, ""
         if hello.c:
             return executable, "its device shares no memory with the host that has atomic operations"
-        return executable, f"its programs are for {device}: choose it with --device opencl:N"
+        return executable, f"its programs are for {device}: choose it with --gpu N"
 
     def source(self, message: NativeMessage, data: bytes, executable: str, pid: int) -> tuple[KernelSource[bytes], str]:
         """Read SPIR-V, or compile OpenCL C."""

@@ -1,7 +1,7 @@
 /* Counts every kind of place by its number, with the bytes and the sum of the addresses of accesses. */
 #include "accel_gpu.h"
 
-#define PLACES 256
+#define PLACES 4096
 
 struct access {
 	u64 count, bytes, sum, values;

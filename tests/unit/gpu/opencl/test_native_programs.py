@@ -189,7 +189,7 @@ answer(**found, launches_of=sorted(set(table.launch)), writes=table.write.groupb
     ("mask", "reason"),
     [
         ("nothing", "its device shares no memory with the host that has atomic operations"),
-        ("other", "choose it with --device opencl:N"),
+        ("other", "choose it with --gpu N"),
     ],
 )
 def test_a_device_that_is_not_traced_is_reported(adding, mask, reason):
