@@ -223,8 +223,6 @@ class GpuTrace(Block["GpuResult", _Attached]):
         maps = allocate_all(sources, memory, self.options.threads, pid_tgid, on_cpu.descriptors)
         for shared in maps:
             self._undo.callback(shared.free)
-        if isinstance(memory, OpenClMemory):
-            memory.numbered = [shared.placement.launch for shared in maps]
         timed = self.options.every is not None or self.options.by_launch
         history = History(maps, self.options.every) if timed else None
         live = LiveMaps(maps, history)
@@ -239,6 +237,8 @@ class GpuTrace(Block["GpuResult", _Attached]):
             after=launches.after,
             elsewhere=memory.elsewhere,
         )
+        if isinstance(memory, OpenClMemory):
+            memory.numbered = instrumenter.launch_words
         self._undo.enter_context(adapters.attached(instrumenter, device))
         server = None
         if self.device.kind != "cpu":

@@ -80,6 +80,8 @@ class Instrumenter:
         elsewhere: Callable[[], str] = str,
     ) -> None:
         self.seen = Seen()
+        self.launch_words: list[int] = []
+        """Addresses of 8 bytes where compiled programs read the launch's number, which the host writes there."""
         self._sources = tuple(zip(sources, placements, strict=True))
         self._requested = requested
         self._before = before
@@ -118,6 +120,7 @@ class Instrumenter:
             return inject(kernel.code, self._compiled(kernel.arch), requested=self._requested, **first)
         if self._spirv is None:
             self._spirv = compile_spirv(self._sources)
+            self.launch_words += self._spirv.launch_words
         return inject_spirv(kernel.code, self._spirv, requested=self._requested, **first)
 
     def launching(self, launch: LaunchRequest) -> None:

@@ -110,6 +110,7 @@ def _classified(sites: pd.DataFrame) -> pd.DataFrame:
             # Instructions that name no space may access local memory, whose addresses are each thread's own.
             "access": (where == Where.MEMORY.value) & ~text.str.contains(_UNKNOWN) & (sites["space"] != "generic"),
             "write": writes,
+            "atomic": atomic,
             "strong": atomic | text.str.contains(_STRONG),
             "names_lanes": text.str.extract(_NAMES_LANES)[0].fillna(""),
             "rows": (_ROWS * matrices).where(text.str.contains(_MATRIX), 0),
@@ -276,6 +277,6 @@ def _unwritten(cells: pd.DataFrame) -> pd.DataFrame:
     cell = ["launch", "block", "cell"]
     plain = cells.assign(stored=cells["order"].where(cells["write"]))
     written = plain.groupby(cell)["stored"].transform("min").fillna(np.inf)
-    atomic = plain["write"] & plain["strong"]
-    reads = plain[(~plain["write"] & (plain["order"] < written)) | (atomic & (plain["order"] <= written))]
+    before = plain["order"] < written
+    reads = plain[(~plain["write"] & before) | (plain["atomic"] & (plain["order"] <= written))]
     return _by_places(reads[["kernel", "space", "launch", "address", "width", "site", "block", "thread"]])

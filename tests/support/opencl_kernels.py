@@ -82,39 +82,47 @@ kernel void {name}(volatile global const int *from, volatile global int *to, glo
         return inside
 
     def statement(self, *, barriers=False):
-        rng = self.rng
-        kinds = ["assign", "assign", "float", "store", "array"]
+        kinds = ["assign", "assign", "floating", "store", "array"]
         if self.depth < 2:
-            kinds += ["if", "if", "for", "while", "switch"]
+            kinds += ["branch", "branch", "counted_loop", "loop", "switch"]
         if barriers and not self.depth:
-            kinds += ["barrier", "barrier"]
-        kind = rng.choice(kinds)
-        target = rng.choice(["v0", "v1", "v2"])
-        if kind == "assign":
-            return f"{target} = {self.integer()};"
-        if kind == "float":
-            # Division and roots may be rounded differently in other code.
-            return f"{rng.choice(['f0', 'f1'])} = f0 {rng.choice('+-*')} (float)({self.integer(1)} & 63);"
-        if kind == "store":
-            return f"WRITE(3, {self.integer()});"
-        if kind == "array":
-            return f"kept[{self.integer(1)} & 7] = {self.integer(1)};"
-        if kind == "if":
-            otherwise = f" else {{ {self.block()} }}" if rng.random() < 0.5 else ""
-            return f"if ({self.condition()}) {{ {self.block()} }}{otherwise}"
-        if kind == "for":
-            leave = rng.choice(["", f"if ({self.condition()}) break;", f"if ({self.condition()}) continue;"])
-            name = f"i{self.depth}"
-            return f"for (int {name} = 0; {name} < ({self.integer(2)} & 7); {name}++) {{ {leave} {self.block()} }}"
-        if kind == "while":
-            name = f"w{self.depth}"
-            return f"{{ int {name} = 5; do {{ {self.block()} }} while (--{name} > (({self.integer(2)}) & 3)); }}"
-        if kind == "switch":
-            cases = "".join(f"case {at}: {self.block()} {rng.choice(['break;', ''])} " for at in range(3))
-            return f"switch (({self.integer(1)}) & 3) {{ {cases} default: {self.block()} }}"
+            kinds += ["exchange", "exchange"]
+        return getattr(self, self.rng.choice(kinds))()
+
+    def assign(self):
+        return f"{self.rng.choice(['v0', 'v1', 'v2'])} = {self.integer()};"
+
+    def floating(self):
+        # Division and roots may be rounded differently in other code.
+        return f"{self.rng.choice(['f0', 'f1'])} = f0 {self.rng.choice('+-*')} (float)({self.integer(1)} & 63);"
+
+    def store(self):
+        return f"WRITE(3, {self.integer()});"
+
+    def array(self):
+        return f"kept[{self.integer(1)} & 7] = {self.integer(1)};"
+
+    def branch(self):
+        otherwise = f" else {{ {self.block()} }}" if self.rng.random() < 0.5 else ""
+        return f"if ({self.condition()}) {{ {self.block()} }}{otherwise}"
+
+    def counted_loop(self):
+        leave = self.rng.choice(["", f"if ({self.condition()}) break;", f"if ({self.condition()}) continue;"])
+        name = f"i{self.depth}"
+        return f"for (int {name} = 0; {name} < ({self.integer(2)} & 7); {name}++) {{ {leave} {self.block()} }}"
+
+    def loop(self):
+        name = f"w{self.depth}"
+        return f"{{ int {name} = 5; do {{ {self.block()} }} while (--{name} > (({self.integer(2)}) & 3)); }}"
+
+    def switch(self):
+        cases = "".join(f"case {at}: {self.block()} {self.rng.choice(['break;', ''])} " for at in range(3))
+        return f"switch (({self.integer(1)}) & 3) {{ {cases} default: {self.block()} }}"
+
+    def exchange(self):
         return (
             "barrier(CLK_LOCAL_MEM_FENCE); shared[item] = v0; barrier(CLK_LOCAL_MEM_FENCE); "
-            f"v1 += shared[(item + {rng.randint(1, 31)}) & 31]; barrier(CLK_LOCAL_MEM_FENCE);"
+            f"v1 += shared[(item + {self.rng.randint(1, 31)}) & 31]; barrier(CLK_LOCAL_MEM_FENCE);"
         )
 
 

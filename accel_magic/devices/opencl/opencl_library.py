@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import importlib.metadata
+import re
 import shlex
 from dataclasses import dataclass
 from functools import cache
@@ -23,7 +24,7 @@ _NO_DEVICE: Final = -1
 _EVERY_KIND: Final = 0xFFFFFFFF
 _PLATFORM_NAME: Final = 0x0902
 _KIND, _UNITS, _NAME, _EXTENSIONS, _PLATFORM = 0x1000, 0x1002, 0x102B, 0x1030, 0x1031
-_SHARED_MEMORY, _IL = 0x1053, 0x105B
+_VERSION, _SHARED_MEMORY, _IL = 0x102F, 0x1053, 0x105B
 _PROGRAM_SOURCE, _PROGRAM_IL = 0x1164, 0x1169
 _CPU: Final = 2
 SYSTEM_MEMORY: Final = 4
@@ -46,6 +47,7 @@ class OpenClDevice:
         platform: The platform's name and version.
         units: Number of compute units.
         is_cpu: Whether it is a processor: kernels run on this machine's CPUs.
+        version: The device's version of OpenCL: 300 for 3.0; 0 if it is not known.
         spirv: Versions of SPIR-V that it takes: (1, 2) is 1.2; none if it takes no SPIR-V.
         shared_memory: Capabilities of shared virtual memory: SYSTEM_MEMORY, ATOMICS and others.
         extensions: Its extensions.
@@ -58,6 +60,7 @@ class OpenClDevice:
     platform: str
     units: int
     is_cpu: bool
+    version: int
     spirv: tuple[tuple[int, int], ...]
     shared_memory: int
     extensions: frozenset[str]
@@ -219,10 +222,17 @@ def _device(number: int, handle: int, platform: str) -> OpenClDevice:
         platform,
         value(_UNITS),
         bool(value(_KIND) & _CPU),
+        _opencl_version(_text(info, handle, _VERSION)),
         tuple(_versions(_text(info, handle, _IL))),
         value(_SHARED_MEMORY),
         frozenset(_text(info, handle, _EXTENSIONS).split()),
     )
+
+
+def _opencl_version(text: str) -> int:
+    """The number of `CL_DEVICE_VERSION`: 300 for "OpenCL 3.0 (Build 0)"; 0 if it has none."""
+    found = re.match(r"OpenCL (\d+)\.(\d+)", text)
+    return 100 * int(found[1]) + 10 * int(found[2]) if found else 0
 
 
 def _versions(text: str) -> Iterator[tuple[int, int]]:

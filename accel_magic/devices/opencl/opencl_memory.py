@@ -43,8 +43,8 @@ class OpenClMemory:
 
     Attributes:
         device: The device, with fine-grained system shared virtual memory.
-        numbered: Addresses of 8 bytes where programs read the launch's number. Only one launch can run at a time, so
-            the next one waits for it.
+        numbered: Addresses of 8 bytes where programs read the launch's number. If there are any, only one launch can
+            run at a time, so the next one waits for it.
         overlapping: Whether a launch did not wait any longer: records of the one before may have its number.
 
     """

@@ -338,7 +338,7 @@ class _Cell:
         )
 
     def _compiled(self, code: _Code) -> bytes:
-        made = opencl_c.compiled(code.source, code.options, max(self.device.spirv))
+        made = opencl_c.compiled(code.source, code.options, max(self.device.spirv), self.device.version)
         if not made.has_lines:
             self.observer.noted(opencl_c.NO_LINES)
         return made.code

@@ -25,6 +25,7 @@ _OLDEST: Final = 15
 _NEWEST_READ: Final = 22
 _TIMEOUT_S: Final = 120.0
 _LEVEL: Final = 2
+_OPENCL: Final = 300
 _ALWAYS: Final = ("-Xclang", "-finclude-default-header", "-gline-tables-only", "-emit-llvm", "-c", "-x", "cl")
 NO_LINES: Final = "its source lines are not known: LLVM writes none (llvm-spirv of clang's version would)"
 
@@ -77,13 +78,14 @@ def _found(search: str) -> tuple[OpenClCompiler, ...]:
     return (*([] if first is None else [first]), OpenClCompiler(f"clang-{known[0]}", ""))
 
 
-def compiled(source: str, options: Sequence[str], version: tuple[int, int]) -> CompiledKernels:
+def compiled(source: str, options: Sequence[str], version: tuple[int, int], opencl: int = _OPENCL) -> CompiledKernels:
     """Compile OpenCL C to SPIR-V.
 
     Args:
         source: The program.
         options: The program's build options, as given to `clBuildProgram`.
         version: The newest version of SPIR-V that the device takes.
+        opencl: The device's version of OpenCL, of which programs read the macro: 300 for 3.0.
 
     Raises:
         MachineError: There is no clang.
@@ -94,11 +96,13 @@ def compiled(source: str, options: Sequence[str], version: tuple[int, int]) -> C
     for one in others:
         # llvm-spirv refuses some of what clang's optimizer writes (`freeze`); LLVM's own backend may take it.
         with contextlib.suppress(ProgramError):
-            return CompiledKernels(_compiled(one, source, options, version), has_lines=True)
-    return CompiledKernels(_compiled(last, source, options, version), has_lines=False)
+            return CompiledKernels(_compiled(one, source, options, version, opencl), has_lines=True)
+    return CompiledKernels(_compiled(last, source, options, version, opencl), has_lines=False)
 
 
-def _compiled(found: OpenClCompiler, source: str, options: Sequence[str], version: tuple[int, int]) -> bytes:
+def _compiled(
+    found: OpenClCompiler, source: str, options: Sequence[str], version: tuple[int, int], opencl: int
+) -> bytes:
     level = "0" if "-cl-opt-disable" in options else str(_LEVEL)
     triple = "spir64-unknown-unknown" if found.translator else "spirv64-unknown-unknown"
     standard = [] if any(one.startswith("-cl-std=") for one in options) else ["-cl-std=CL1.2"]
@@ -106,16 +110,18 @@ def _compiled(found: OpenClCompiler, source: str, options: Sequence[str], versio
         file = Path(folder) / "kernels.cl"
         file.write_text(source, "utf-8")
         command = [found.clang, f"--target={triple}", *_ALWAYS, f"-fdebug-prefix-map={folder}/=", *standard]
-        command += [f"-O{level}", *options, "-o", "-", str(file)]
-        code = _run(command, b"", "OpenCL C cannot be compiled for tracing")
+        # clang leaves it to the platform's compiler.
+        command += [f"-D__OPENCL_VERSION__={opencl}", f"-O{level}", *options, "-o", "-", str(file)]
+        code = _run(command, b"", "OpenCL C cannot be compiled for tracing", folder)
         # 1.2 suffices for OpenCL C; programs raise it if they need more.
         number = "{}.{}".format(*min(version, (1, 2)))
         if not found.translator:
             return emit(code, f"spirv64v{number}-unknown-unknown", int(level))
-        return _run([found.translator, f"--spirv-max-version={number}", "-", "-o", "-"], code, "llvm-spirv failed")
+        translator = [found.translator, f"--spirv-max-version={number}", "-", "-o", "-"]
+        return _run(translator, code, "llvm-spirv failed", folder)
 
 
-def _run(command: Sequence[str], given: bytes, what: str) -> bytes:
+def _run(command: Sequence[str], given: bytes, what: str, folder: str) -> bytes:
     try:
         done = subprocess.run(command, input=given, capture_output=True, check=False, timeout=_TIMEOUT_S)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -125,5 +131,7 @@ def _run(command: Sequence[str], given: bytes, what: str) -> bytes:
     if done.returncode:
         lines = done.stderr.decode(errors="replace").splitlines()
         why = next((line for line in lines if "error:" in line), lines[-1] if lines else f"status {done.returncode}")
-        raise ProgramError(what, why=why.strip(), fix="the kernel runs as it is", code="opencl.not-compiled")
+        raise ProgramError(
+            what, why=why.replace(f"{folder}/", "").strip(), fix="the kernel runs as it is", code="opencl.not-compiled"
+        )
     return done.stdout

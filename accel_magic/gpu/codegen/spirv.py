@@ -37,16 +37,19 @@ def compile_spirv(sources: Sequence[tuple[GpuSource, Placement]]) -> SpirvProbes
 
     """
     whole: Any = None
-    functions = []
+    functions, launch_words = [], dict[int, None]()
     for source, placement in sources:
         for each in source.gpu:
             module = _optimised(source, each, placement)
             functions.append((each.attach, probe_name(each.program.name)))
+            if f"i64 {placement.launch} to" in str(module):  # what remains of it after optimisation
+                launch_words[placement.launch] = None
             if whole is None:
                 whole = module
             else:
                 whole.link_in(module)
-    return SpirvProbes(tuple(functions), emit(bytes(whole.as_bitcode()), BackendTarget.SPIRV.value.triple, _LEVEL))
+    code = emit(bytes(whole.as_bitcode()), BackendTarget.SPIRV.value.triple, _LEVEL)
+    return SpirvProbes(tuple(functions), code, tuple(launch_words))
 
 
 def emit(code: bytes, triple: str, level: int) -> bytes:

@@ -113,7 +113,6 @@ class CudaApi:
     """CUDA's driver, in one process: see `accel_magic.gpu.native.native_api.NativeApi`."""
 
     framework: str = FRAMEWORK
-    is_numbered: bool = False
     _architecture: int = 0
     _assembled: list[KernelSource[str]] = field(default_factory=list)
 

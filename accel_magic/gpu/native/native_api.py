@@ -38,10 +38,6 @@ class NativeApi(Protocol):
         """The name in tables."""
 
     @property
-    def is_numbered(self) -> bool:
-        """Whether the process writes the number of each launch for programs."""
-
-    @property
     def notes(self) -> Mapping[str, str]:
         """Notes on what a process could not trace, by counter of the ring; with `who` and `count`."""
 

@@ -239,8 +239,6 @@ class NativeProcess:
         memory = self._memory
         shared = allocate_all(self.sources, memory, self.threads, self.pid << 32 | self.pid, self.descriptors)
         self._shared, self._live = shared, LiveMaps(shared)
-        for each in shared if self.api.is_numbered else ():
-            self._notify(NativeMessage(MessageKind.NUMBERED, a=each.placement.launch))
         if memory.live:
             self._live.start()
         self._own = self.trace.within([each.placement for each in shared])
@@ -331,6 +329,8 @@ class NativeProcess:
         if code == source.code:
             return ORIGINAL
         self._modules[message.number] = _Module(source, code)
+        while own.launch_words:
+            self._notify(NativeMessage(MessageKind.NUMBERED, a=own.launch_words.pop()))
         try:
             return self.api.image(source, code)
         except AccelMagicError as error:

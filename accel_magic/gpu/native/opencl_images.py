@@ -41,7 +41,6 @@ class OpenClApi:
     device: OpenClDevice
     noted: Callable[[str], None]
     framework: str = "OpenCL program"
-    is_numbered: bool = True
 
     @property
     def notes(self) -> Mapping[str, str]:
@@ -62,7 +61,8 @@ class OpenClApi:
         code = data
         if message.b == Language.SOURCE:
             text = data.decode(errors="replace")
-            made = opencl_c.compiled(text, tuple(shlex.split(message.text)), max(self.device.spirv))
+            options = tuple(shlex.split(message.text))
+            made = opencl_c.compiled(text, options, max(self.device.spirv), self.device.version)
             code = made.code
             if not made.has_lines:
                 self.noted(opencl_c.NO_LINES)

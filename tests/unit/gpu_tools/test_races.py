@@ -219,6 +219,20 @@ def test_unwritten_shared_memory_is_counted_in_bytes(written, unwritten):
         assert [finding.id for finding in result.diagnose()] == ["shared-unwritten"]
 
 
+def test_volatile_stores_read_nothing():
+    source = r"""
+extern "C" __global__ void strongly(int *out) {
+    volatile __shared__ int line[64];
+    line[threadIdx.x] = threadIdx.x;
+    __syncthreads();
+    out[threadIdx.x] = line[63 - threadIdx.x];
+}
+"""
+    result = traced(nvrtc.compile(source), ("strongly", 1, 64, [np.zeros(64, np.int32)]))
+
+    assert len(result.tools["races"]) == 0
+
+
 def test_barriers_of_a_part_of_the_block_are_reported_as_not_followed():
     result = traced(compiled(RIGHT, "named"), ("named", 1, 128, [np.zeros(64, np.int32)]))
 

@@ -16,8 +16,10 @@ class SpirvProbes:
     Attributes:
         functions: Attach points and names of the functions that the module exports, in order.
         code: The module.
+        launch_words: Addresses of 8 bytes where they read the launch's number, which the host writes.
 
     """
 
     functions: tuple[tuple[Attach, str], ...]
     code: bytes
+    launch_words: tuple[int, ...] = ()

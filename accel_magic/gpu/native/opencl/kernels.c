@@ -249,7 +249,7 @@ static struct shape shape_of(Handle queue, Handle kernel, unsigned axes, const s
 static struct {
 	pthread_mutex_t lock;
 	Handle queue, event; /* of the launch before */
-	uint32_t count;
+	_Atomic uint32_t count;
 } turn = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void wait_for_last(void)
@@ -290,9 +290,10 @@ static Handle *begin(struct launching *launching, Handle kernel, Handle *event)
 	if (launching->is_alone) {
 		pthread_mutex_lock(&turn.lock);
 		wait_for_last();
-		launching->number = ++turn.count;
-		launches_write_number(launching->number);
 	}
+	launching->number = ++turn.count;
+	if (launching->is_alone)
+		launches_write_number(launching->number);
 	launching->before = now_ns();
 	return launching->is_alone && !event ? &launching->own_event : event;
 }

@@ -156,6 +156,32 @@ answer(**found, right=bool((results[0] == 3 * np.arange(1000, dtype="f4")).all()
     assert sum(launches for _, launches, _ in found["rows"]) >= 1
 
 
+def test_sources_see_the_devices_version_of_opencl(run):
+    found = run(
+        SETUP
+        + """
+SOURCE = '''
+#if __OPENCL_VERSION__ >= 200 && defined(__ENDIAN_LITTLE__) && __OPENCL_C_VERSION__ >= 120
+kernel void version(global int *out)
+{
+    out[get_global_id(0)] = __OPENCL_VERSION__;
+}
+#endif
+'''
+program = cl.Program(context, SOURCE).build()
+out = buffer(np.zeros(64, "i4"))
+program.version(queue, (64,), (16,), out)
+plain = content(out, np.zeros(64, "i4"))
+again = buffer(np.zeros(64, "i4"))
+found = traced(lambda: program.version(queue, (64,), (16,), again))
+answer(**found, right=bool((content(again, plain) == plain).all()))
+"""
+    )
+    assert found["reasons"] == {}
+    assert found["rows"] == [["version", 1, 64]]
+    assert found["right"]
+
+
 def test_what_does_not_compile_for_spirv_runs_as_it_is(run):
     found = run(
         SETUP
