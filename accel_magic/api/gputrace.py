@@ -14,7 +14,6 @@ from accel_magic.api.block import Block
 from accel_magic.api.gpu_recording import recording_of
 from accel_magic.demangle import means
 from accel_magic.devices.launches import SIMULATED_DEVICE
-from accel_magic.devices.opencl.opencl_library import OpenClDevice
 from accel_magic.devices.opencl.opencl_memory import OpenClMemory
 from accel_magic.devices.targets import opened, target
 from accel_magic.errors import MachineError, ProbeError
@@ -236,6 +235,7 @@ class GpuTrace(Block["GpuResult", _Attached]):
             before=launches.before,
             after=launches.after,
             elsewhere=memory.elsewhere,
+            placed=memory.placed if isinstance(memory, OpenClMemory) else int,
         )
         if isinstance(memory, OpenClMemory):
             memory.numbered = instrumenter.launch_words
@@ -244,7 +244,7 @@ class GpuTrace(Block["GpuResult", _Attached]):
         if self.device.kind != "cpu":
             from accel_magic.gpu.adapters.native import watched
 
-            own = device if isinstance(device, OpenClDevice) else None
+            own = device.device if isinstance(device, OpenClMemory) else None
             server = self._undo.enter_context(
                 watched(sources, self.options.threads, instrumenter, memory, on_cpu.descriptors, device=own)
             )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from accel_magic.devices.device import DeviceMemory, DeviceName
-    from accel_magic.devices.opencl.opencl_library import OpenClDevice
+    from accel_magic.devices.opencl.opencl_memory import OpenClMemory
     from accel_magic.devices.sim import SimulatedDevice
 
 Asked = Literal["auto", "cuda", "cpu", "opencl"]
@@ -86,11 +86,11 @@ def target(requested: Asked, gpu: int | None = None) -> Target:
 
 
 @contextmanager
-def opened(found: Target) -> Iterator[tuple[DeviceMemory, SimulatedDevice | OpenClDevice | None]]:
+def opened(found: Target) -> Iterator[tuple[DeviceMemory, SimulatedDevice | OpenClMemory | None]]:
     """Open a device for the duration of the context.
 
     Yields:
-        Its memory; and the simulated device itself or the OpenCL device, None for a GPU.
+        Its memory; and the simulated device itself or the OpenCL device's memory, None for a GPU.
 
     Raises:
         MachineError: It cannot be used now.
@@ -109,10 +109,9 @@ def opened(found: Target) -> Iterator[tuple[DeviceMemory, SimulatedDevice | Open
         from accel_magic.devices.opencl import opencl_library
         from accel_magic.devices.opencl.opencl_memory import OpenClMemory
 
-        chosen = opencl_library.chosen(found.gpu)
-        shared = OpenClMemory(chosen)
+        shared = OpenClMemory(opencl_library.chosen(found.gpu))
         try:
-            yield shared, chosen
+            yield shared, shared
         finally:
             shared.close()
         return

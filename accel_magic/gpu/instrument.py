@@ -66,6 +66,7 @@ class Instrumenter:
         before: Called before each launch.
         after: Called after each launch, with its number in the trace.
         elsewhere: Returns why a kernel that is loaded now cannot access the maps; '' if it can.
+        placed: Returns where kernels find what is at an address of `placements`, when programs are compiled.
 
     """
 
@@ -78,6 +79,7 @@ class Instrumenter:
         before: Callable[[LaunchRequest], None],
         after: Callable[[LaunchRequest, int], None],
         elsewhere: Callable[[], str] = str,
+        placed: Callable[[int], int] = int,
     ) -> None:
         self.seen = Seen()
         self.launch_words: list[int] = []
@@ -87,6 +89,7 @@ class Instrumenter:
         self._before = before
         self._after = after
         self._elsewhere = elsewhere
+        self._placed = placed
         self._probes: dict[str, tuple[tuple[Attach, ProbeCode], ...]] = {}
         self._spirv: SpirvProbes | None = None
         self._lock = threading.Lock()
@@ -119,7 +122,7 @@ class Instrumenter:
         if isinstance(kernel.code, str):
             return inject(kernel.code, self._compiled(kernel.arch), requested=self._requested, **first)
         if self._spirv is None:
-            self._spirv = compile_spirv(self._sources)
+            self._spirv = compile_spirv([(source, each.moved(self._placed)) for source, each in self._sources])
             self.launch_words += self._spirv.launch_words
         return inject_spirv(kernel.code, self._spirv, requested=self._requested, **first)
 

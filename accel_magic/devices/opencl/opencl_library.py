@@ -12,7 +12,7 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from accel_magic.errors import MachineError
 
@@ -29,8 +29,11 @@ _PROGRAM_SOURCE, _PROGRAM_IL = 0x1164, 0x1169
 _CPU: Final = 2
 SYSTEM_MEMORY: Final = 4
 """Capability: kernels can access all of the host's memory (fine-grained system shared virtual memory)."""
+_BUFFERS: Final = 2
+"""Capability: kernels and the host can access some memory at the same time (fine-grained buffers)."""
 ATOMICS: Final = 8
 """Capability: atomic operations on it are those of the host."""
+_UNIFIED: Final = "cl_intel_unified_shared_memory"
 _FIX: Final = "install a runtime that takes SPIR-V: pip install intel-opencl-rt intel-cmplr-lib-rt"
 MARKER_STATUS: Final = 0x11D3
 COMPLETE: Final = 0
@@ -71,13 +74,20 @@ class OpenClDevice:
         return f"OpenCL on a CPU ({self.platform})" if self.is_cpu else f"{self.name} (OpenCL, {self.platform})"
 
     @property
+    def sharing(self) -> Literal["system", "unified", "buffers", ""]:
+        """Where maps can be: in any memory of the host, or in a context's unified memory or fine-grained buffers."""
+        if self.shared_memory & SYSTEM_MEMORY and self.shared_memory & ATOMICS:
+            return "system"
+        if _UNIFIED in self.extensions:
+            return "unified"
+        return "buffers" if self.shared_memory & _BUFFERS and self.shared_memory & ATOMICS else ""
+
+    @property
     def untraceable(self) -> str:
         """Why programs cannot run in its kernels; '' if they can."""
         if not self.spirv:
             return "it takes no SPIR-V"
-        if not self.shared_memory & SYSTEM_MEMORY:
-            return "its kernels cannot access the host's memory (fine-grained system shared virtual memory)"
-        return "" if self.shared_memory & ATOMICS else "it has no atomic operations on shared memory"
+        return "" if self.sharing else "it shares no memory with the host that has atomic operations"
 
 
 @cache
@@ -156,19 +166,22 @@ def _fix() -> str:
 
 def suggested_local_size(device: OpenClDevice, queue: int, kernel: int, items: tuple[int, ...]) -> tuple[int, ...]:
     """The size of work-groups that the driver chooses for so many work-items; of one work-item if it does not say."""
-    info = library().clGetDeviceInfo
-    platform = int.from_bytes(_bytes(info, device.handle, _PLATFORM), "little")
+    suggest = extension(device, "clGetKernelSuggestedLocalWorkSizeKHR", ctypes.c_int)
+    if suggest is None:
+        return (1,) * len(items)
+    size = (ctypes.c_size_t * len(items))()
+    given = ctypes.c_void_p(queue), ctypes.c_void_p(kernel), len(items), None
+    failed = suggest(*given, (ctypes.c_size_t * len(items))(*items), size)
+    return (1,) * len(items) if failed else tuple(size)
+
+
+def extension(device: OpenClDevice, name: str, result: Any) -> Any:
+    """Return a function of an extension of the device's platform, with a result of this type; None if it has none."""
+    platform = int.from_bytes(_bytes(library().clGetDeviceInfo, device.handle, _PLATFORM), "little")
     find = library().clGetExtensionFunctionAddressForPlatform
     find.restype = ctypes.c_void_p
-    address = find(ctypes.c_void_p(platform), b"clGetKernelSuggestedLocalWorkSizeKHR")
-    size = (ctypes.c_size_t * len(items))()
-    if not address:
-        return (1,) * len(items)
-    suggest = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, *[ctypes.c_void_p] * 3)(
-        address
-    )
-    failed = suggest(queue, kernel, len(items), None, (ctypes.c_size_t * len(items))(*items), size)
-    return (1,) * len(items) if failed else tuple(size)
+    address = find(ctypes.c_void_p(platform), name.encode())
+    return ctypes.CFUNCTYPE(result)(address) if address else None
 
 
 def program_code(program: int) -> tuple[bytes, str]:

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from accel_magic.devices.launches import SIMULATED_DEVICE, Code, KernelSource, LaunchRequest, Observer
-from accel_magic.devices.opencl.opencl_library import OpenClDevice
+from accel_magic.devices.opencl.opencl_memory import OpenClMemory
 from accel_magic.errors import ProbeError
 from accel_magic.gpu.adapters.patching import on_import
 
@@ -61,23 +61,24 @@ FRAMEWORKS: Final = (
 """All frameworks. None is imported here: an adapter is created once the user has imported its framework."""
 
 
-def adapter_for(module: str, device: AdapterDevice | OpenClDevice | None = None) -> Adapter:
+def adapter_for(module: str, device: AdapterDevice | OpenClMemory | None = None) -> Adapter:
     """Create the adapter of one framework.
 
     Args:
         module: As in `FRAMEWORKS`.
-        device: The simulated device to run kernels on, or the OpenCL device whose kernels are traced; None for the GPU.
+        device: The simulated device to run kernels on, or the memory of the OpenCL device whose kernels are
+            traced; None for the GPU.
 
     """
     (framework,) = (one for one in FRAMEWORKS if one.module == module)
-    own = device if framework.adapter != OPENCL or isinstance(device, OpenClDevice) else None
+    own = device if framework.adapter != OPENCL or isinstance(device, OpenClMemory) else None
     adapter: Adapter = import_module(f"{__name__}.{framework.adapter}").adapter(own)
     return adapter
 
 
-def _watched(device: SimulatedDevice | OpenClDevice | None) -> tuple[_Framework, ...]:
+def _watched(device: SimulatedDevice | OpenClMemory | None) -> tuple[_Framework, ...]:
     """The frameworks whose kernels may run on a device."""
-    return tuple(one for one in FRAMEWORKS if (one.adapter == OPENCL) == isinstance(device, OpenClDevice))
+    return tuple(one for one in FRAMEWORKS if (one.adapter == OPENCL) == isinstance(device, OpenClMemory))
 
 
 @dataclass(eq=False)
@@ -85,7 +86,7 @@ class _Installed:
     """The adapters of one trace; observers in `hearing` are notified of its launches and change no kernels."""
 
     observer: Observer
-    device: SimulatedDevice | OpenClDevice | None
+    device: SimulatedDevice | OpenClMemory | None
     hearing: list[Observer] = field(default_factory=list)
     _stack: ExitStack = field(default_factory=ExitStack)
 
@@ -93,7 +94,7 @@ class _Installed:
         """Install the adapters of all frameworks that are imported now or later."""
         device = self.device
         with ExitStack() as stack:
-            if device is not None and not isinstance(device, OpenClDevice):
+            if device is not None and not isinstance(device, OpenClMemory):
                 from accel_magic.gpu.adapters.native_cpu import children_run_on
                 from accel_magic.gpu.adapters.nvrtc import kernels_run_on
 
@@ -156,7 +157,7 @@ _INSTALLED: Final[list[_Installed]] = []
 
 
 @contextmanager
-def attached(observer: Observer, device: SimulatedDevice | OpenClDevice | None = None) -> Iterator[None]:
+def attached(observer: Observer, device: SimulatedDevice | OpenClMemory | None = None) -> Iterator[None]:
     """Install the adapters of all frameworks that are imported now or later, until the context ends.
 
     The adapters of an enclosing trace are removed meanwhile; its observer is still notified of launches. A framework
@@ -164,7 +165,8 @@ def attached(observer: Observer, device: SimulatedDevice | OpenClDevice | None =
 
     Args:
         observer: Gets every kernel and launch.
-        device: The simulated device to run kernels on, or the OpenCL device whose kernels are traced; None for the GPU.
+        device: The simulated device to run kernels on, or the memory of the OpenCL device whose kernels are
+            traced; None for the GPU.
 
     Raises:
         ProbeError: An enclosing trace runs kernels on another kind of device.
@@ -187,7 +189,7 @@ def attached(observer: Observer, device: SimulatedDevice | OpenClDevice | None =
 
 
 @contextmanager
-def hearing(observer: Observer, device: SimulatedDevice | OpenClDevice | None = None) -> Iterator[None]:
+def hearing(observer: Observer, device: SimulatedDevice | OpenClMemory | None = None) -> Iterator[None]:
     """Notify an observer that changes no kernels of launches until the context ends; otherwise like `attached`.
 
     Within another trace, that trace's adapters serve both.
@@ -204,13 +206,13 @@ def hearing(observer: Observer, device: SimulatedDevice | OpenClDevice | None = 
         outer.hearing.remove(observer)
 
 
-def _name(device: SimulatedDevice | OpenClDevice | None) -> str:
-    if isinstance(device, OpenClDevice):
-        return device.label
+def _name(device: SimulatedDevice | OpenClMemory | None) -> str:
+    if isinstance(device, OpenClMemory):
+        return device.name
     return "GPU" if device is None else SIMULATED_DEVICE
 
 
-def _outer(device: SimulatedDevice | OpenClDevice | None) -> _Installed | None:
+def _outer(device: SimulatedDevice | OpenClMemory | None) -> _Installed | None:
     """Find the enclosing trace. Raises ProbeError if it runs kernels on another kind of device."""
     outer = _INSTALLED[-1] if _INSTALLED else None
     if outer is not None and type(outer.device) is not type(device):

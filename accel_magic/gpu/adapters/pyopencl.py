@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from accel_magic.devices.launches import Observer
     from accel_magic.devices.opencl.opencl_library import OpenClDevice
+    from accel_magic.devices.opencl.opencl_memory import OpenClMemory
 
 NAME: Final = "PyOpenCL"
 _SETTERS: Final = {
@@ -54,16 +55,16 @@ _OF_SPIRV: Final = ("-cl-", "-w", "-Werror")
 """Beginnings of build options that programs from SPIR-V take too."""
 
 
-def adapter(device: OpenClDevice | None) -> PyOpenClAdapter:
-    """Create the adapter, for kernels of one device."""
-    return PyOpenClAdapter(device)
+def adapter(memory: OpenClMemory | None) -> PyOpenClAdapter:
+    """Create the adapter, for kernels of the device that accesses this memory."""
+    return PyOpenClAdapter(memory)
 
 
 @dataclass(frozen=True)
 class PyOpenClAdapter:
     """Watches kernels' arguments and launches."""
 
-    device: OpenClDevice | None
+    memory: OpenClMemory | None
     name: str = NAME
 
     def missing(self) -> str:
@@ -71,7 +72,7 @@ class PyOpenClAdapter:
         module = sys.modules.get("pyopencl")
         if module is None:
             return "PyOpenCL is not imported"
-        if self.device is None:
+        if self.memory is None:
             return "OpenCL's kernels are traced with --device opencl"
         names = absent(module, _NEEDED)
         return f"PyOpenCL {module.VERSION_TEXT} has no {names}; PyOpenCL 2026 has them" if names else ""
@@ -80,9 +81,9 @@ class PyOpenClAdapter:
     def install(self, observer: Observer) -> Iterator[None]:
         """Watch PyOpenCL until the context ends."""
         cl: Any = sys.modules["pyopencl"]
-        if self.device is None:
+        if self.memory is None:
             raise RuntimeError("there is no device")
-        cell = _Cell(observer, cl, self.device)
+        cell = _Cell(observer, cl, self.memory)
         with ExitStack() as stack:
             stack.callback(cell.close)
             for name, entry in _SETTERS.items():
@@ -158,7 +159,7 @@ class _Cell:
 
     observer: Observer
     cl: Any
-    device: OpenClDevice
+    memory: OpenClMemory
     open: bool = True
     codes: dict[int, _Code] = field(default_factory=dict)
     kernels: dict[int, Any] = field(default_factory=dict)
@@ -173,6 +174,11 @@ class _Cell:
         self.open = False
         for kept in (self.twins, self.programs, self.kernels, self.codes):
             kept.clear()
+
+    @property
+    def device(self) -> OpenClDevice:
+        """The traced device."""
+        return self.memory.device
 
     @property
     def watches(self) -> bool:
@@ -246,7 +252,7 @@ class _Cell:
                 stream=queue.int_ptr,
                 time_ns=time.monotonic_ns(),
                 number=next(self.numbers),
-                kernel_number=twin.number,
+                kernel_number=-1 if twin.number is None else twin.number,
                 lanes=self._lanes(runs, block),
             )
             self.observer.launching(request)
@@ -283,6 +289,8 @@ class _Cell:
         if traced.refused:
             self.observer.skipped(kernel.function_name, traced.refused)
         copy = None if traced.program is None else self.cl.Kernel(traced.program, kernel.function_name)
+        if copy is not None:
+            self.memory.attach(copy.int_ptr)
         source = traced.source
         named = None if source is None else self.observer.number(source, kernel.function_name)
         return _Twin(copy, kernel, traced, named)
@@ -293,6 +301,11 @@ class _Cell:
         try:
             code = self._code(program)
             module = code.il or self._compiled(code)
+            if not self.memory.bind(program.get_info(self.cl.program_info.CONTEXT).int_ptr):
+                raise spirv_limits.not_traced(
+                    "its context is another one than that of the first traced kernel, where the maps are",
+                    "use one context",
+                )
             source = KernelSource(NAME, names, module, SPIRV)
             changed = self.observer.rewrite(source)
             if changed == module:

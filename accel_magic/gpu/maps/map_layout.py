@@ -310,3 +310,14 @@ class Placement:
     printk: int
     pid_tgid: int = 0
     launch: int = 0
+
+    def moved(self, placed: Callable[[int], int]) -> Placement:
+        """Return the placement with another address for each: `placed(address)`."""
+        return Placement(
+            tuple(map(placed, self.bases)),
+            self.threads,
+            placed(self.losses),
+            placed(self.printk),
+            self.pid_tgid,
+            placed(self.launch),
+        )

@@ -156,6 +156,62 @@ answer(**found, right=bool((results[0] == 3 * np.arange(1000, dtype="f4")).all()
     assert sum(launches for _, launches, _ in found["rows"]) >= 1
 
 
+@pytest.mark.parametrize("sharing", ["unified", "buffers"])
+def test_maps_are_in_the_context_of_devices_that_do_not_access_all_memory(run, sharing):
+    found = run(
+        SETUP
+        + f"""
+from dataclasses import replace
+from accel_magic.devices.opencl import opencl_library
+from_driver = opencl_library._device
+def masked(*given):
+    device = from_driver(*given)
+    fewer = set() if {sharing!r} == "unified" else {{"cl_intel_unified_shared_memory"}}
+    return replace(device, shared_memory=device.shared_memory & ~4, extensions=device.extensions - fewer)
+opencl_library._device = masked
+assert opencl_library.chosen(None).sharing == {sharing!r}
+program = cl.Program(context, SOURCE).build()
+kernel = program.add
+other = cl.Context(context.devices)
+distant = cl.Program(other, SOURCE).build()
+elsewhere = distant.add
+own = cl.CommandQueue(other)
+again = cl.Buffer(other, cl.mem_flags.COPY_HOST_PTR, hostbuf=data)
+"""
+        + """
+def both():
+    for _ in range(3):
+        kernel(queue, (64,), (16,), a, a, c, many)
+    elsewhere(own, (64,), (16,), again, again, again, many)
+    own.finish()
+counted = traced(both)
+with gputrace(COUNT, "pagetrace", device="opencl") as trace:
+    for _ in range(3):
+        kernel(queue, (64,), (16,), a, a, c, many)
+    queue.finish()
+    running = int(trace.maps_now()["entries"].value.sum())
+result = trace.result
+pages = result.tools["pagetrace"]
+kernel(queue, (64,), (16,), a, a, c, many)
+answer(
+    **counted,
+    right=bool((content(c, data) == 2 * data).all()),
+    running=running,
+    bytes=int(result.maps["accesses"].bytes.sum()),
+    pages=pages.groupby("launch").size().tolist(),
+)
+"""
+    )
+    assert found["right"]
+    assert found["rows"] == [["add", 3, 3 * 64]]
+    reason = "its context is another one than that of the first traced kernel, where the maps are"
+    assert found["reasons"] == {"add": reason}
+    assert found["running"] == 3 * 64
+    assert found["bytes"] == 3 * 64 * 3 * 4
+    assert len(found["pages"]) == 3
+    assert len(set(found["pages"])) == 1
+
+
 def test_sources_see_the_devices_version_of_opencl(run):
     found = run(
         SETUP
