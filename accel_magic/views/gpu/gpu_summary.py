@@ -142,8 +142,9 @@ def gpu_notes(gpu: GpuAnalysis) -> list[str]:
     if gpu.recording.api_off and gpu.recording.api_off != NOT_WANTED and "simulated" not in gpu.recording.machine:
         notes.append(f"host calls were not recorded: {gpu.recording.api_off}")
     if not len(gpu.launches) and ran.empty:
+        opencl = "" if "OpenCL" in gpu.recording.device else ", those of OpenCL need --device opencl"
         notes.append(
-            "no kernel was launched, so there was nothing to trace; kernels launched before or after do not count"
+            f"no kernel was launched, so there was nothing to trace; kernels launched before or after do not count{opencl}"
         )
     elif not why_no_program_ran(gpu):
         notes += [f"{tool}: {why_empty(gpu, tool)}" for tool, table in gpu.tools.items() if not len(table)]
