@@ -143,9 +143,8 @@ def gpu_notes(gpu: GpuAnalysis) -> list[str]:
         notes.append(f"host calls were not recorded: {gpu.recording.api_off}")
     if not len(gpu.launches) and ran.empty:
         opencl = "" if "OpenCL" in gpu.recording.device else ", those of OpenCL need --device opencl"
-        notes.append(
-            f"no kernel was launched, so there was nothing to trace; kernels launched before or after do not count{opencl}"
-        )
+        others = f"kernels launched before or after do not count{opencl}"
+        notes.append(f"no kernel was launched, so there was nothing to trace; {others}")
     elif not why_no_program_ran(gpu):
         notes += [f"{tool}: {why_empty(gpu, tool)}" for tool, table in gpu.tools.items() if not len(table)]
     return [*gpu.recording.notes, *notes, *gpu.recording.findings]
