@@ -13,8 +13,8 @@ from accel_magic.gpu.program.clang import cache_folder
 _FOLDER: Final = Path(__file__).parent
 
 
-def _library(api: str) -> CProgram:
-    folders = (_FOLDER / "common", _FOLDER / api)
+def _library(api: str, *parts: str) -> CProgram:
+    folders = [_FOLDER / part for part in ("common", *parts, api)]
     return CProgram(
         f"native-{api}",
         sources=tuple(file for folder in folders for file in files(folder, ".c")),
@@ -25,7 +25,7 @@ def _library(api: str) -> CProgram:
     )
 
 
-_CUDA: Final = _library("cuda")
+_CUDA: Final = _library("cuda", "preload")
 _OPENCL: Final = _library("opencl")
 _SEPARATORS: Final = " :"
 """Separators of the names in LD_PRELOAD and OPENCL_LAYERS."""

@@ -58,11 +58,4 @@ extern struct driver driver;
 /* Fill `driver`; 0 if the driver lacks one of DRIVER_CALLS. */
 int driver_find(void);
 
-/* Return a function of the driver itself; null if it has none with this name. */
-void *driver_function(const char *name);
-
-/* libc's own dlsym. */
-extern void *(*real_dlsym)(void *, const char *);
-void find_dlsym(void);
-
 #endif

@@ -5,10 +5,8 @@
  * ever written to its output.
  */
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "../common/maps.h"
 #include "memory.h"
@@ -17,29 +15,6 @@
 #include "wrapped.h"
 
 enum { NOT_FOUND = 500, PER_THREAD_STREAM = 2, FIRST_WITH_STATUS = 12000 };
-
-static struct wrapper {
-	const char *name;
-	_Atomic(void *) real;
-} wrappers[WRAPPERS] = {
-#define NAMED(name) {#name, NULL},
-    WRAPPED(NAMED)
-#undef NAMED
-};
-
-static CUresult missing(void)
-{
-	return NOT_FOUND;
-}
-
-void *real(int at)
-{
-	void *found = atomic_load_explicit(&wrappers[at].real, memory_order_relaxed);
-
-	if (!found && (found = driver_function(wrappers[at].name)))
-		atomic_store_explicit(&wrappers[at].real, found, memory_order_relaxed);
-	return found ? found : (void *)missing;
-}
 
 /* ---- linking: its output is machine code ---- */
 
@@ -155,26 +130,6 @@ DESTROYING(cuCtxDestroy_v2)
 RESETTING(cuDevicePrimaryCtxReset)
 RESETTING(cuDevicePrimaryCtxReset_v2)
 
-/* Programs that end without their exit handlers, like Python's workers. */
-#define LEAVING(name)                                                                           \
-	SHOWN __attribute__((noreturn)) void name(int status)                                    \
-	{                                                                                        \
-		void (*leave)(int) = (void (*)(int))real_dlsym(RTLD_NEXT, #name);                \
-                                                                                                 \
-		maps_end(2);                                                                 \
-		if (leave)                                                                       \
-			leave(status);                                                           \
-		__builtin_trap();                                                                \
-	}
-
-LEAVING(_exit)
-LEAVING(_Exit)
-
-__attribute__((constructor)) static void prepare(void)
-{
-	find_dlsym();
-}
-
 /* ---- handing out the wrappers ---- */
 
 SHOWN CUresult cuGetProcAddress(const char *symbol, void **function, int version, uint64_t flags);
@@ -185,19 +140,21 @@ SHOWN CUresult cuGetProcAddress_v2(const char *symbol, void **function, int vers
 WRAPPED(DECLARE)
 #undef DECLARE
 
-static void *const mine[WRAPPERS] = {
-#define MINE(name) mine_##name,
-    WRAPPED(MINE)
-#undef MINE
-};
-
-static int place_of(const char *name)
+static CUresult missing(void)
 {
-	for (int at = 0; at < WRAPPERS; at++)
-		if (!strcmp(wrappers[at].name, name))
-			return at;
-	return -1;
+	return NOT_FOUND;
 }
+
+struct wrapper preload_wrappers[WRAPPERS] = {
+#define NAMED(name) {#name, mine_##name, NULL},
+    WRAPPED(NAMED)
+#undef NAMED
+};
+const int preload_count = WRAPPERS;
+const char preload_library[] = "libcuda.so.1";
+const char preload_owner[] = "a CUDA driver";
+const char preload_prefix[] = "cu";
+void *const preload_missing = (void *)missing;
 
 static int place_of_entry(const char *symbol, int version, uint64_t flags)
 {
@@ -208,18 +165,18 @@ static int place_of_entry(const char *symbol, int version, uint64_t flags)
 		return version >= FIRST_WITH_STATUS ? AT_cuGetProcAddress_v2 : AT_cuGetProcAddress;
 	if (flags & PER_THREAD_STREAM) {
 		snprintf(name, sizeof name, "%s_ptsz", symbol);
-		at = place_of(name);
+		at = preload_place(name);
 	}
-	return at >= 0 ? at : place_of(symbol);
+	return at >= 0 ? at : preload_place(symbol);
 }
 
 static void exchange(const char *symbol, void **function, int version, uint64_t flags)
 {
 	int at = function && *function ? place_of_entry(symbol, version, flags) : -1;
 
-	if (at >= 0 && *function != mine[at]) {
-		atomic_store(&wrappers[at].real, *function);
-		*function = mine[at];
+	if (at >= 0 && *function != preload_wrappers[at].mine) {
+		atomic_store(&preload_wrappers[at].real, *function);
+		*function = preload_wrappers[at].mine;
 	}
 }
 
@@ -239,31 +196,4 @@ CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version, u
 	if (!error)
 		exchange(symbol, function, version, flags);
 	return error;
-}
-
-static void *of_driver(void *handle, int at)
-{
-	char nowhere[64];
-	void *found;
-
-	if (real(at) != (void *)missing)
-		return mine[at];
-	found = real_dlsym(handle, wrappers[at].name);
-	if (found != mine[at])
-		return found;
-	/* There is no driver: look up a name that does not exist, so that dlerror reports it. */
-	snprintf(nowhere, sizeof nowhere, "%s of a CUDA driver", wrappers[at].name);
-	return real_dlsym(handle, nowhere);
-}
-
-/* The last call must be a tail call: the result depends on the caller's address. */
-SHOWN void *dlsym(void *handle, const char *name)
-{
-	int at;
-
-	if (!real_dlsym)
-		find_dlsym();
-	if (name[0] == 'c' && name[1] == 'u' && handle != RTLD_NEXT && (at = place_of(name)) >= 0)
-		return of_driver(handle, at);
-	return real_dlsym(handle, name);
 }

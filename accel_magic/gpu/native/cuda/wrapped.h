@@ -2,9 +2,8 @@
 #ifndef ACCEL_WRAPPED_H
 #define ACCEL_WRAPPED_H
 
+#include "../preload/preload.h"
 #include "driver.h"
-
-#define SHOWN __attribute__((visibility("default")))
 
 /* _ptsz: variants for the default stream of each thread. */
 #define WRAPPED(X)                         \
@@ -50,9 +49,6 @@
 enum { WRAPPED(PLACE) WRAPPERS };
 #undef PLACE
 
-/* Return the driver's own function for an AT_ constant; if the driver lacks it, a function that fails. */
-void *real(int at);
-
-#define REAL(name) ((__typeof__(&name))real(AT_##name))
+#define REAL(name) ((__typeof__(&name))preload_real(AT_##name))
 
 #endif
