@@ -81,7 +81,8 @@ def _of_cuda() -> dict[str, str]:
 def _of_opencl(device: OpenClDevice) -> dict[str, str]:
     # The first layer is the one next to the driver, the last one is next to the program.
     layers = _before(native_libraries.opencl_layer(), _LAYERS)
-    return {_LAYERS: layers, _DEVICE: f"{device.name}, {device.platform}", _NO_CACHE: "1"}
+    loaded = _before(native_libraries.level_zero_library(), _PRELOAD)
+    return {_LAYERS: layers, _PRELOAD: loaded, _DEVICE: f"{device.name}, {device.platform}", _NO_CACHE: "1"}
 
 
 def _before(library: Path, name: str) -> str:

@@ -27,6 +27,7 @@ def _library(api: str, *parts: str) -> CProgram:
 
 _CUDA: Final = _library("cuda", "preload")
 _OPENCL: Final = _library("opencl")
+_LEVEL_ZERO: Final = _library("level_zero", "preload")
 _SEPARATORS: Final = " :"
 """Separators of the names in LD_PRELOAD and OPENCL_LAYERS."""
 
@@ -44,6 +45,11 @@ def cuda_library() -> Path:
 def opencl_layer() -> Path:
     """Compile the OpenCL layer if necessary, and return its path. Raises as `cuda_library`."""
     return _compiled(_OPENCL)
+
+
+def level_zero_library() -> Path:
+    """Compile the library for LD_PRELOAD that wraps Level Zero if necessary, and return its path. Raises as above."""
+    return _compiled(_LEVEL_ZERO)
 
 
 def _compiled(program: CProgram) -> Path:

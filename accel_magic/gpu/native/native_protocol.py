@@ -44,6 +44,10 @@ class MessageKind(IntEnum):
     NUMBERED = 24
 
 
+OF_LEVEL_ZERO: Final = 2
+"""In a greeting: the process uses Level Zero."""
+
+
 class Language(IntEnum):
     """What an image of OpenCL is."""
 
@@ -52,7 +56,7 @@ class Language(IntEnum):
 
 
 class Left(IntEnum):
-    """Why a kernel of OpenCL is not traced."""
+    """Why a kernel of OpenCL or Level Zero is not traced."""
 
     AS_BINARY = 1
     LINKED = 2

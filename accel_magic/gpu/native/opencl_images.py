@@ -1,4 +1,4 @@
-"""Programs that native OpenCL programs create, and the versions of them with programs of the trace."""
+"""Programs that native programs create with OpenCL or Level Zero, and their versions with programs of the trace."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from accel_magic.devices.targets import SPIRV
 from accel_magic.gpu.codegen import opencl_c
 from accel_magic.gpu.inject.spirv import spirv_limits
 from accel_magic.gpu.native.native_api import ORIGINAL, NativeImage
-from accel_magic.gpu.native.native_protocol import Language
+from accel_magic.gpu.native.native_protocol import OF_LEVEL_ZERO, Language
 from accel_magic.ptx.ptx_model import SourceLine
 from accel_magic.spirv.spirv_module import SpirvModule
 
@@ -28,9 +28,9 @@ _COUNTED: Final = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass
 class OpenClApi:
-    """OpenCL, in one process: see `accel_magic.gpu.native.native_api.NativeApi`.
+    """OpenCL or Level Zero, in one process: see `accel_magic.gpu.native.native_api.NativeApi`.
 
     Attributes:
         device: The traced device.
@@ -50,9 +50,11 @@ class OpenClApi:
     def introduced(self, hello: NativeMessage) -> tuple[str, str]:
         """Read the process's device and whether it can be traced."""
         device, _, executable = hello.text.partition("\n")
+        if hello.c & OF_LEVEL_ZERO:
+            self.framework = "Level Zero program"
         if hello.a:
             return executable, ""
-        if hello.c:
+        if hello.c & 1:
             return executable, "its device shares no memory with the host that has atomic operations"
         return executable, f"its programs are for {device}: choose it with --gpu N"
 

@@ -25,6 +25,11 @@ int launches_are_numbered(void)
 	return numbers > 0;
 }
 
+uint64_t *launches_word(int at)
+{
+	return at < numbers ? numbered[at] : NULL;
+}
+
 void launches_write_number(uint32_t number)
 {
 	for (int i = 0; i < numbers; i++)

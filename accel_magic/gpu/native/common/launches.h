@@ -18,7 +18,8 @@ void launches_numbered_at(uint64_t *address);
 /* Write a launch's number for programs. */
 void launches_write_number(uint32_t number);
 
-/* Whether programs read launches' numbers. */
+/* Whether programs read launches' numbers, and where: null behind the last place. */
 int launches_are_numbered(void);
+uint64_t *launches_word(int at);
 
 #endif

@@ -16,8 +16,8 @@
 enum kind {
 	/* from the process */
 	HELLO = 1, /* number: WIRE_VERSION; CUDA: a: architecture (90), b: devices; text: executable
-		    * OpenCL: a: whether maps can be placed, b: 1, c: whether it is the traced device; text: the device, a
-		    * new line, executable */
+		    * others: a: whether maps can be placed, b: 1, c: 1 for the traced device, and OF_LEVEL_ZERO; text:
+		    * the device, a new line, executable */
 	ADDRESS = 2, /* answer to ALLOCATE and SHARE; a: address or 0, b: the API's error, c: enum kept */
 	IMAGE = 3,   /* number: module, a: bytes; descriptor: the image; OpenCL: b: enum language; text: build options */
 	LOADED = 4,  /* number: module, a: the API's error; if it is not 0, the process waits for an answer; text: why */
@@ -35,10 +35,12 @@ enum kind {
 	NUMBERED = 24, /* a: address of a u64 where each launch's number is written before it, so launches run one by one */
 };
 
+enum { OF_LEVEL_ZERO = 2 };
+
 /* What an image of OpenCL is. */
 enum language { IL, SOURCE };
 
-/* Why a kernel of OpenCL is not traced. */
+/* Why a kernel of OpenCL or Level Zero is not traced. */
 enum left {
 	AS_BINARY = 1, /* its program was loaded as a binary */
 	LINKED,        /* its program was linked from several */

@@ -1,41 +1,16 @@
 """Native OpenCL programs, and PyOpenCL in a process of its own, through the layer: exact counts on two loaders."""
 
-import shutil
 import subprocess
 
 import pytest
 
 from accel_magic.gpu.codegen import opencl_c
 from tests.support import opencl
-from tests.unit.gpu.opencl.conftest import HERE
+from tests.unit.gpu.opencl.conftest import HERE, TRACING
 
 pytestmark = pytest.mark.component
 
 ITEMS = 256
-SETUP = """
-import os, subprocess
-from tests.support import opencl
-# Intel's loader needs libraries of the same folder.
-environment = {"LD_LIBRARY_PATH": str(opencl.loader().parent)}
-
-def traced(*command, tool="kernelcount", mask=None, layer="", **options):
-    with gputrace(tool, device="opencl", **options) as trace:
-        added = {} if mask is None else {"MASK": mask, "OPENCL_LAYERS": layer + ":" + os.environ["OPENCL_LAYERS"]}
-        variables = {**os.environ, **environment, **added}
-        child = subprocess.run(command, env=variables, capture_output=True, text=True)
-    result = trace.result
-    table = result.tools.get(tool)
-    return result, {
-        "status": child.returncode,
-        "said": child.stdout.strip(),
-        "errors": child.stderr[-2000:],
-        "rows": table[["name", "launches", "threads"]].to_numpy().tolist() if tool == "kernelcount" else None,
-        "reasons": {row.name.split(" (")[0]: row.reason for row in result.kernels.itertuples() if row.reason},
-        "lanes": result.launches.lanes.dropna().unique().tolist(),
-        "launches": result.launches[["name", "framework", "grid_x", "block_x"]].to_numpy().tolist(),
-        "notes": list(result.recording.notes),
-    }
-"""
 UNCHANGED = """
 import sys
 import numpy as np
@@ -55,30 +30,12 @@ print(bool((found == 2 * data).all()))
 
 
 @pytest.fixture(scope="session")
-def native(tmp_path_factory, runtime):
-    """Compile a program or a layer in C; returns its path."""
-    compiler = shutil.which("cc") or shutil.which("clang")
-    if compiler is None:
-        pytest.skip("no C compiler to build the traced programs with")
-    folder = tmp_path_factory.mktemp("native")
-
-    def made(name, *options):
-        target = folder / name
-        if not target.exists():
-            source = HERE / "programs" / f"{name}.c"
-            subprocess.run([compiler, "-O1", "-w", *options, "-o", target, source, "-ldl", "-pthread"], check=True)
-        return target
-
-    return made
-
-
-@pytest.fixture(scope="session")
 def files(tmp_path_factory, native, runtime):
     """The kernels as OpenCL C, SPIR-V and a binary of the runtime."""
     folder = tmp_path_factory.mktemp("files")
     source, il, binary = HERE / "kernels.cl", folder / "kernels.spv", folder / "kernels.bin"
     il.write_bytes(opencl_c.compiled(source.read_text(), (), (1, 2)).code)
-    command = [native("adding"), opencl.loader(), source, "source", "-1", binary]
+    command = [native(HERE / "programs" / "adding.c"), opencl.loader(), source, "source", "-1", binary]
     subprocess.run(
         command, env={**runtime, "LD_LIBRARY_PATH": str(opencl.loader().parent)}, check=True, stdin=subprocess.DEVNULL
     )
@@ -90,10 +47,12 @@ def adding(run, native, files):
     """Trace a program that adds, `launches` times and once more by a clone of its kernel."""
 
     def traced(how, launches=4, script="answer(**traced(*command)[1])", **options):
-        command = [str(word) for word in (native("adding"), opencl.loader(), files[how], how, launches)]
-        layer = str(native("masking", "-fPIC", "-shared"))
+        command = [
+            str(word) for word in (native(HERE / "programs" / "adding.c"), opencl.loader(), files[how], how, launches)
+        ]
+        layer = str(native(HERE / "programs" / "masking.c", "-fPIC", "-shared"))
         head = f"command, layer = {command!r}, {layer!r}\n"
-        return run(SETUP + head + script)
+        return run(TRACING + head + script)
 
     return traced
 
@@ -129,7 +88,7 @@ def test_what_cannot_be_traced_is_reported_and_its_launches_are_listed(adding, h
 
 def test_unchanged_pyopencl_in_a_process_of_its_own_is_traced(run):
     found = run(
-        SETUP
+        TRACING
         + f"answer(**traced(sys.executable, '-W', 'ignore', '-c', {UNCHANGED!r}, {str(HERE / 'kernels.cl')!r})[1])"
     )
 
@@ -139,8 +98,10 @@ def test_unchanged_pyopencl_in_a_process_of_its_own_is_traced(run):
 
 
 def test_all_kernels_at_once_threads_and_a_second_build(run, native):
-    command = [str(word) for word in (native("several"), opencl.loader(), HERE / "kernels.cl", 2, 20)]
-    found = run(SETUP + f"answer(**traced(*{command!r}, tool=COUNT)[1])")
+    command = [
+        str(word) for word in (native(HERE / "programs" / "several.c"), opencl.loader(), HERE / "kernels.cl", 2, 20)
+    ]
+    found = run(TRACING + f"answer(**traced(*{command!r}, tool=COUNT)[1])")
 
     assert (found["status"], found["said"]) == (0, "0 6 count 1"), found["errors"]
     assert len(found["launches"]) == 60
