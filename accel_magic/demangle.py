@@ -41,6 +41,7 @@ _RUST_SYMBOL: Final = re.compile(r"17h[0-9a-f]{16}E")
 _RUST_ESCAPE: Final = re.compile(r"\$([A-Z]{1,2}|u[0-9a-f]{1,6})\$|\.\.|(?<![^:])_(?=\$)")
 _RUST_SIGNS: Final = {"SP": "@", "BP": "*", "RF": "&", "LT": "<", "GT": ">", "LP": "(", "RP": ")", "C": ","}
 _TAILS: Final = (" const", " volatile", " &&", " &")
+_OF_TYPE: Final = "typeinfo name for "
 _CLONE: Final = " [clone "
 _LIBRARY: Final = "libstdc++.so.6"
 _PROGRAM: Final = Path(__file__).with_name("demangler_process.py")
@@ -144,9 +145,9 @@ def _demangled(symbol: str) -> str:
 
 
 def _decoded(name: str) -> str:
-    """Name of a function: without the hash and the escapes of Rust's older scheme; other names unchanged."""
-    path, hashed = _RUST_HASH.subn("", name)
-    return _RUST_ESCAPE.sub(_sign, path) if hashed else name
+    """Name of a function: without the hash and the escapes of Rust's older scheme, of SYCL's kernels that of their type."""
+    path, hashed = _RUST_HASH.subn("", name.removeprefix(_OF_TYPE))
+    return _RUST_ESCAPE.sub(_sign, path) if hashed else path
 
 
 def _sign(escape: re.Match[str]) -> str:

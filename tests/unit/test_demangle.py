@@ -33,6 +33,7 @@ from accel_magic.demangle import function_name, readable
         ("malloc", "malloc"),
         ("_Zbogus", "_Zbogus"),
         ("", ""),
+        ("_ZTSN4dpnp7kernels20linear_sequence_stepIfEE", "dpnp::kernels::linear_sequence_step<float>"),  # SYCL
     ],
 )
 def test_a_symbol_is_shown_without_its_parameters(symbol, name):

@@ -69,7 +69,7 @@ class Left(IntEnum):
 
 
 _REASONS: Final = {
-    Left.AS_BINARY: "its program was loaded as a binary, without SPIR-V or source",
+    Left.AS_BINARY: "its program was loaded as a binary of unknown source: turn off what keeps compiled programs",
     Left.LINKED: "its program was linked from several ones (clLinkProgram)",
     Left.TOO_MANY_LANES: "the programs look at 32 lanes, and its sub-groups have more",
 }

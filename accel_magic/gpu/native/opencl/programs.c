@@ -15,18 +15,35 @@
 #include "memory.h"
 #include "wrapped.h"
 
-enum { BUCKETS = 1024, OPTIONS = 4096, LOG = 16384 };
+enum { BUCKETS = 1024, OPTIONS = 4096, LOG = 16384, MOST_DEVICES = 64 };
+
+/* What a program was made from. */
+struct code {
+	enum language language;
+	char *data; /* null if that is not known */
+	size_t size;
+	char *options; /* it was built with, or null */
+};
 
 struct known {
 	struct known *next;
 	Handle program, context;
 	struct program found;
-	struct image image; /* of SPIR-V, until it is built */
-	char *source;       /* OpenCL C; null for SPIR-V */
+	struct image image; /* until it is built */
+	struct code code;
+	int is_binary; /* whether it was loaded as what the code was built to before, with the code's options */
+};
+
+/* What programs were built to, as far as the program has asked for it: it may load that again. */
+struct built {
+	struct built *next;
+	uint64_t hash;
 	size_t size;
+	struct code code;
 };
 
 static struct known *buckets[BUCKETS];
+static struct built *all_built;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct known **place_of(Handle program)
@@ -48,8 +65,41 @@ static void forget(Handle program)
 	*place = gone->next;
 	if (gone->found.traced)
 		BELOW(clReleaseProgram)(gone->found.traced);
-	free(gone->source);
+	free(gone->code.data);
+	free(gone->code.options);
 	free(gone);
+}
+
+static struct code copy_of(const struct code *code)
+{
+	struct code copy = {code->language, malloc(code->size + 1), code->size, NULL};
+
+	if (copy.data)
+		memcpy(copy.data, code->data, code->size);
+	if (code->options)
+		copy.options = strdup(code->options);
+	return copy;
+}
+
+/* FNV-1a. */
+static uint64_t hash_of(const unsigned char *data, size_t size)
+{
+	uint64_t hash = 0xcbf29ce484222325u;
+
+	for (size_t i = 0; i < size; i++)
+		hash = (hash ^ data[i]) * 0x100000001b3u;
+	return hash;
+}
+
+/* The code that a binary was built from in this process; null if that is not known. Requires the lock. */
+static const struct code *code_of(const unsigned char *binary, size_t size)
+{
+	uint64_t hash = hash_of(binary, size);
+
+	for (struct built *one = all_built; one; one = one->next)
+		if (one->hash == hash && one->size == size)
+			return &one->code;
+	return NULL;
 }
 
 /* Requires the lock; null without memory. */
@@ -142,6 +192,16 @@ static void options_of_il(const char *options, char *kept)
 	}
 }
 
+/* Remember the options of a program's build; those of a binary are known. Requires the lock. */
+static const char *options_of(struct known *known, const char *options)
+{
+	if (!known->is_binary) {
+		free(known->code.options);
+		known->code.options = options ? strdup(options) : NULL;
+	}
+	return known->code.options;
+}
+
 /* Build the version with programs for the same devices. */
 static void build_traced(Handle program, unsigned count, const Handle *devices, const char *options)
 {
@@ -151,11 +211,14 @@ static void build_traced(Handle program, unsigned count, const Handle *devices, 
 
 	pthread_mutex_lock(&lock);
 	known = *place_of(program);
-	if (known && known->source && fits(known->context)) {
+	if (known)
+		options = options_of(known, options);
+	if (known && known->code.data && known->code.language == SOURCE && fits(known->context)) {
 		if (known->found.traced) /* it is built again, perhaps with other options */
 			BELOW(clReleaseProgram)(known->found.traced);
 		known->found.traced = NULL;
-		known->image = notebook_offer(known->source, known->size, (struct message){.b = SOURCE}, options);
+		known->image =
+		    notebook_offer(known->code.data, known->code.size, (struct message){.b = SOURCE}, options);
 		create_traced(known);
 	}
 	if (known && known->found.traced && known->image.data) {
@@ -186,15 +249,24 @@ int wrapped_clBuildProgram(Handle program, unsigned count, const Handle *devices
 	return error;
 }
 
+/* Requires the lock. */
+static void offer_il(struct known *known)
+{
+	if (!known->code.data || !fits(known->context))
+		return;
+	known->image = notebook_offer(known->code.data, known->code.size, (struct message){.b = IL}, NULL);
+	create_traced(known);
+}
+
 void programs_with_il(Handle program, Handle context, const void *code, size_t size)
 {
 	struct known *known;
 
 	pthread_mutex_lock(&lock);
 	known = remember(program, context);
-	if (known && fits(context)) {
-		known->image = notebook_offer(code, size, (struct message){.b = IL}, NULL);
-		create_traced(known);
+	if (known) {
+		known->code = copy_of(&(struct code){IL, (char *)code, size, NULL});
+		offer_il(known);
 	}
 	pthread_mutex_unlock(&lock);
 }
@@ -205,13 +277,13 @@ static void keep_source(struct known *known, unsigned count, const char **texts,
 
 	for (unsigned i = 0; i < count; i++)
 		whole += sizes && sizes[i] ? sizes[i] : strlen(texts[i]);
-	known->source = malloc(whole + 1);
-	if (!known->source)
+	known->code = (struct code){SOURCE, malloc(whole + 1), 0, NULL};
+	if (!known->code.data)
 		return;
 	for (unsigned i = 0; i < count; i++) {
 		size = sizes && sizes[i] ? sizes[i] : strlen(texts[i]);
-		memcpy(known->source + known->size, texts[i], size);
-		known->size += size;
+		memcpy(known->code.data + known->code.size, texts[i], size);
+		known->code.size += size;
 	}
 }
 
@@ -253,8 +325,49 @@ Handle wrapped_clCreateProgramWithBinary(Handle context, unsigned count, const H
 					 const unsigned char **binaries, int *status, int *error)
 {
 	Handle program = BELOW(clCreateProgramWithBinary)(context, count, devices, sizes, binaries, status, error);
+	const struct code *code;
+	struct known *known = NULL;
 
-	return left(program, context, AS_BINARY);
+	if (!program)
+		return NULL;
+	pthread_mutex_lock(&lock);
+	code = count ? code_of(binaries[0], sizes[0]) : NULL;
+	if (code && (known = remember(program, context))) {
+		known->is_binary = 1;
+		known->code = copy_of(code);
+		if (code->language == IL)
+			offer_il(known);
+	}
+	pthread_mutex_unlock(&lock);
+	return known ? program : left(program, context, AS_BINARY);
+}
+
+static void remember_built(const struct code *code, const unsigned char *binary, size_t size)
+{
+	struct built *built;
+
+	if (!binary || !size || code_of(binary, size) || !(built = calloc(1, sizeof *built)))
+		return;
+	*built = (struct built){all_built, hash_of(binary, size), size, copy_of(code)};
+	all_built = built;
+}
+
+/* The program may load what its programs were built to again, then as binaries. */
+int wrapped_clGetProgramInfo(Handle program, unsigned what, size_t room, void *value, size_t *needed)
+{
+	int error = BELOW(clGetProgramInfo)(program, what, room, value, needed);
+	size_t sizes[MOST_DEVICES], given = 0;
+	struct known *known;
+
+	if (error || what != PROGRAM_BINARIES || !value ||
+	    BELOW(clGetProgramInfo)(program, PROGRAM_BINARY_SIZES, sizeof sizes, sizes, &given))
+		return error;
+	pthread_mutex_lock(&lock);
+	known = *place_of(program);
+	for (size_t i = 0; known && known->code.data && i < given / sizeof *sizes && i < room / sizeof(void *); i++)
+		remember_built(&known->code, ((unsigned char **)value)[i], sizes[i]);
+	pthread_mutex_unlock(&lock);
+	return error;
 }
 
 Handle wrapped_clLinkProgram(Handle context, unsigned count, const Handle *devices, const char *options, unsigned inputs,

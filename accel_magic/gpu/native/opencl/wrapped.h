@@ -12,6 +12,7 @@
 	X(clBuildProgram)                    \
 	X(clSetProgramSpecializationConstant) \
 	X(clReleaseProgram)                  \
+	X(clGetProgramInfo)                  \
 	X(clCreateKernel)                    \
 	X(clCreateKernelsInProgram)          \
 	X(clCloneKernel)                     \

@@ -5,6 +5,7 @@ import subprocess
 import pytest
 
 from accel_magic.gpu.codegen import opencl_c
+from accel_magic.gpu.native.native_protocol import Left
 from tests.support import opencl
 from tests.unit.gpu.opencl.conftest import HERE, TRACING
 
@@ -39,7 +40,7 @@ def files(tmp_path_factory, native, runtime):
     subprocess.run(
         command, env={**runtime, "LD_LIBRARY_PATH": str(opencl.loader().parent)}, check=True, stdin=subprocess.DEVNULL
     )
-    return {"source": source, "linked": source, "il": il, "il-khr": il, "binary": binary}
+    return {"source": source, "again": source, "linked": source, "il": il, "il-khr": il, "binary": binary}
 
 
 @pytest.fixture(scope="session")
@@ -57,7 +58,7 @@ def adding(run, native, files):
     return traced
 
 
-@pytest.mark.parametrize("how", ["source", "il", "il-khr"])
+@pytest.mark.parametrize("how", ["source", "il", "il-khr", "again"])
 def test_every_launch_of_a_native_program_is_counted(adding, how):
     found = adding(how)
 
@@ -73,8 +74,8 @@ def test_every_launch_of_a_native_program_is_counted(adding, how):
 @pytest.mark.parametrize(
     ("how", "reason"),
     [
-        ("binary", "its program was loaded as a binary, without SPIR-V or source"),
-        ("linked", "its program was linked from several ones (clLinkProgram)"),
+        ("binary", Left.AS_BINARY.reason),
+        ("linked", Left.LINKED.reason),
     ],
 )
 def test_what_cannot_be_traced_is_reported_and_its_launches_are_listed(adding, how, reason):

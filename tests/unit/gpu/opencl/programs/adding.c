@@ -1,7 +1,7 @@
 /* A native OpenCL program that knows nothing of a trace: adds arrays, and checks the sums.
  *
  * adding LOADER KERNELS HOW LAUNCHES: the loader's path; a file of OpenCL C, SPIR-V or a binary; `source`, `il`, `il-khr`,
- * `linked` or `binary`; how often.
+ * `linked`, `binary` or `again` (from source, and then from the binary of that); how often.
  * Prints the wrong elements, and what its kernel says of itself. With a fifth argument it waits for a line afterwards.
  */
 #include <dlfcn.h>
@@ -32,7 +32,7 @@ static void *created(void *context, void *device, void *platform, const char *ho
 	void *program, *part, *(*with_il)(void *, const void *, size_t, int *);
 	int error, status;
 
-	if (!strcmp(how, "source"))
+	if (!strcmp(how, "source") || !strcmp(how, "again"))
 		return CALL(void *, clCreateProgramWithSource, context, 1, texts, sizes, &error);
 	if (!strcmp(how, "il"))
 		return CALL(void *, clCreateProgramWithIL, context, data, size, &error);
@@ -47,16 +47,22 @@ static void *created(void *context, void *device, void *platform, const char *ho
 	return CALL(void *, clLinkProgram, context, 1, &device, "", 1, &part, NULL, NULL, &error);
 }
 
+static unsigned char *binary_of(void *program, size_t *size)
+{
+	unsigned char *binary;
+
+	CALL(int, clGetProgramInfo, program, BINARY_SIZES, sizeof *size, size, NULL);
+	binary = malloc(*size);
+	CALL(int, clGetProgramInfo, program, BINARIES, sizeof binary, &binary, NULL);
+	return binary;
+}
+
 static void save_binary(void *program, const char *path)
 {
 	size_t size;
-	unsigned char *binary;
-	FILE *file;
+	unsigned char *binary = binary_of(program, &size);
+	FILE *file = fopen(path, "wb");
 
-	CALL(int, clGetProgramInfo, program, BINARY_SIZES, sizeof size, &size, NULL);
-	binary = malloc(size);
-	CALL(int, clGetProgramInfo, program, BINARIES, sizeof binary, &binary, NULL);
-	file = fopen(path, "wb");
 	fwrite(binary, 1, size, file);
 	fclose(file);
 }
@@ -81,6 +87,14 @@ int main(int count, char **words)
 		return 2;
 	if (strcmp(words[3], "linked") && CALL(int, clBuildProgram, program, 1, &device, "-w", NULL, NULL))
 		return 3;
+	if (!strcmp(words[3], "again")) {
+		const char *binary = (const char *)binary_of(program, &size);
+
+		CALL(int, clReleaseProgram, program);
+		program = created(context, device, platform, "binary", binary, size);
+		if (CALL(int, clBuildProgram, program, 1, &device, NULL, NULL, NULL))
+			return 6;
+	}
 	if (launches < 0) {
 		save_binary(program, words[5]);
 		return 0;
