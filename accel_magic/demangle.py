@@ -145,7 +145,7 @@ def _demangled(symbol: str) -> str:
 
 
 def _decoded(name: str) -> str:
-    """Name of a function: without the hash and the escapes of Rust's older scheme, of SYCL's kernels that of their type."""
+    """Name of a function without the hash and escapes of Rust's older scheme; of a kernel of SYCL, that of its type."""
     path, hashed = _RUST_HASH.subn("", name.removeprefix(_OF_TYPE))
     return _RUST_ESCAPE.sub(_sign, path) if hashed else path
 

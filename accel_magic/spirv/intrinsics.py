@@ -16,6 +16,8 @@ _DEVICE: Final = 1
 _GROUP_NON_UNIFORM: Final = 61
 _BALLOT: Final = 64
 _SHUFFLE: Final = 65
+_SUB_GROUP_NUMBER: Final = 40
+_LANE: Final = 41
 _SHADER_CLOCK: Final = 5055
 _VERSION_1_3: Final = 0x00010300
 """The first with operations of sub-groups that need not be uniform."""
@@ -43,6 +45,14 @@ def _shuffle(module: SpirvModule, result: int, arguments: list[int]) -> list[Spi
     return [made("GroupNonUniformShuffle", module.integer(32), result, module.constant(32, _SUB_GROUP), *arguments)]
 
 
+def _lane(module: SpirvModule, result: int, _arguments: list[int]) -> list[SpirvInstruction]:
+    return [made("Load", module.integer(32), result, module.built_in(_LANE, 32))]
+
+
+def _sub_group(module: SpirvModule, result: int, _arguments: list[int]) -> list[SpirvInstruction]:
+    return [made("Load", module.integer(32), result, module.built_in(_SUB_GROUP_NUMBER, 32))]
+
+
 def _need_sub_groups(module: SpirvModule, capability: int) -> None:
     module.require(_GROUP_NON_UNIFORM)
     module.require(capability)
@@ -53,4 +63,7 @@ INTRINSICS: Final[Mapping[str, Intrinsic]] = {
     "accel_spirv_clock": _clock,
     "accel_spirv_ballot": _ballot,
     "accel_spirv_shuffle": _shuffle,
+    # LLVM 20 leaves these as functions.
+    "_Z22get_sub_group_local_idv": _lane,
+    "_Z16get_sub_group_idv": _sub_group,
 }

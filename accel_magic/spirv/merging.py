@@ -8,6 +8,7 @@ from typing import Final
 
 from accel_magic.spirv.grammar import opcodes
 from accel_magic.spirv.spirv_module import (
+    BUILT_IN,
     SpirvFunction,
     SpirvInstruction,
     SpirvModule,
@@ -17,7 +18,6 @@ from accel_magic.spirv.spirv_module import (
     unsupported,
 )
 
-BUILT_IN: Final = 11
 LINKAGE: Final = 41
 _EXPORT: Final = 0
 _INLINE: Final = 1
@@ -67,6 +67,7 @@ class _Merge:
     other: SpirvModule
     intrinsics: Mapping[str, Intrinsic]
     ids: dict[int, int] = field(default_factory=dict)
+    _read: list[int] = field(default_factory=list)
 
     def run(self) -> Merged:
         self._wide = self.other.literal_words()
@@ -82,7 +83,7 @@ class _Merge:
             if not function.is_defined:
                 raise unsupported(f"a program needs the function {imported.get(function.id, '?')}")
             self._add_function(function, replaced)
-        return Merged({name: self.ids[place] for name, place in exported.items()}, variables)
+        return Merged({name: self.ids[place] for name, place in exported.items()}, variables + self._read)
 
     def _linked(self) -> tuple[dict[int, str], dict[str, int]]:
         """Names of imported functions by id, and ids of exported ones by name."""
@@ -147,7 +148,9 @@ class _Merge:
         for one in function.code:
             if one.name == "FunctionCall" and one.words[2] in replaced:
                 arguments = [self._new(word) for word in one.words[3:]]
-                code += replaced[one.words[2]](self.into, self._new(one.words[1]), arguments)
+                written = replaced[one.words[2]](self.into, self._new(one.words[1]), arguments)
+                self._read += [each.words[2] for each in written if each.name == "Load"]
+                code += written
             elif one.name not in _LINES:
                 copied = self._copied(one, self._wide.get(one.words[0], 1) if one.name == "Switch" else 1)
                 code.append(_aligned(copied))

@@ -79,6 +79,9 @@ class SpirvInstruction:
         return self.words if shape is None or shape.result_at is None else self.words[shape.result_at + 1 :]
 
 
+BUILT_IN: Final = 11
+"""Decoration of a variable that the device provides."""
+_INPUT: Final = 1
 KERNEL: Final = 6
 """Execution model of OpenCL's entry points."""
 
@@ -324,6 +327,16 @@ class SpirvModule:
             self._types[key] = self.new_id()
             self.add("type", "Constant", kind, self._types[key], *words)
         return self._types[key]
+
+    def built_in(self, number: int, bits: int) -> int:
+        """The id of a built-in variable of integers, which is added if it is missing; entry points must list it."""
+        for place, words in self.decorated(BUILT_IN).items():
+            if words[0] == number:
+                return place
+        place, pointer = self.new_id(), self.type("TypePointer", _INPUT, self.integer(bits))
+        self.add("type", "Variable", pointer, place, _INPUT)
+        self.add("annotation", "Decorate", place, BUILT_IN, number)
+        return place
 
     def literal_words(self) -> Mapping[int, int]:
         """Words of each literal of an `OpSwitch`, by its selector's id, if they are more than one."""

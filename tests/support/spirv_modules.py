@@ -83,7 +83,7 @@ def by_llvm(level=2):
         FOLDER / "kernels.cl",
     ]
     code = subprocess.run(command, capture_output=True, check=True).stdout
-    return emit(code, "spirv64v1.2-unknown-unknown", level)
+    return emit(code, "spirv64v1.2-unknown-unknown")
 
 
 @cache

@@ -116,7 +116,7 @@ def _compiled(
         # 1.2 suffices for OpenCL C; programs raise it if they need more.
         number = "{}.{}".format(*min(version, (1, 2)))
         if not found.translator:
-            return emit(code, f"spirv64v{number}-unknown-unknown", int(level))
+            return emit(code, f"spirv64v{number}-unknown-unknown")
         translator = [found.translator, f"--spirv-max-version={number}", "-", "-o", "-"]
         return _run(translator, code, "llvm-spirv failed", folder)
 

@@ -48,23 +48,22 @@ def compile_spirv(sources: Sequence[tuple[GpuSource, Placement]]) -> SpirvProbes
                 whole = module
             else:
                 whole.link_in(module)
-    code = emit(bytes(whole.as_bitcode()), BackendTarget.SPIRV.value.triple, _LEVEL)
+    code = emit(bytes(whole.as_bitcode()), BackendTarget.SPIRV.value.triple)
     return SpirvProbes(tuple(functions), code, tuple(launch_words))
 
 
-def emit(code: bytes, triple: str, level: int) -> bytes:
+def emit(code: bytes, triple: str) -> bytes:
     """Translate bitcode to SPIR-V, in a process of its own.
 
     Args:
         code: LLVM bitcode.
         triple: The target with the version of SPIR-V: "spirv64v1.2-unknown-unknown".
-        level: 0 to 3.
 
     Raises:
         ProgramError: LLVM cannot.
 
     """
-    command = [*own_python.command("accel_magic.gpu.codegen.spirv_emitter"), triple, str(level)]
+    command = [*own_python.command("accel_magic.gpu.codegen.spirv_emitter"), triple]
     try:
         done = subprocess.run(command, input=code, capture_output=True, check=False, timeout=_TIMEOUT_S)
         why = done.stderr.decode(errors="replace").strip().splitlines()[-1:]

@@ -12,9 +12,9 @@ from accel_magic.gpu.codegen import bitcode
 from accel_magic.ptx import llvm
 
 
-def main(triple: str, level: str) -> None:
-    """Translate for a target triple, optimizing so much."""
-    machine = llvm.binding().Target.from_triple(triple).create_target_machine(opt=int(level))
+def main(triple: str) -> None:
+    """Translate for a target triple, without optimizing: the module is optimized, and LLVM 20 fails otherwise."""
+    machine = llvm.binding().Target.from_triple(triple).create_target_machine(opt=0)
     module = llvm.binding().parse_bitcode(sys.stdin.buffer.read())
     bitcode.adopt(module, machine)
     sys.stdout.buffer.write(machine.emit_object(module))

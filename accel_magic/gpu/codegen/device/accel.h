@@ -49,14 +49,10 @@ extern const u64 accel_map_count, accel_threads, accel_losses, accel_printk, acc
 PART u64 failed(int error) { return (u64)(s64)-error; }
 
 // Row-major over the whole grid, not block by block, so numbers do not depend on how the grid is divided into blocks.
-PART u64 thread_number(void) {
-  u64 at[3], width[3];
-  for (u32 axis = 0; axis < 3; axis++) {
-    at[axis] = (u64)block(axis) * dims(axis) + thread(axis);
-    width[axis] = (u64)grid(axis) * dims(axis);
-  }
-  return (at[2] * width[1] + at[1]) * width[0] + at[0];
-}
+// Without arrays, of which LLVM 20 cannot make SPIR-V.
+#define AT(axis) ((u64)block(axis) * dims(axis) + thread(axis))
+#define WIDTH(axis) ((u64)grid(axis) * dims(axis))
+PART u64 thread_number(void) { return (AT(2) * WIDTH(1) + AT(1)) * WIDTH(0) + AT(0); }
 
 PART u64 block_number(void) { return ((u64)block(2) * grid(1) + block(1)) * grid(0) + block(0); }
 

@@ -101,7 +101,7 @@ define internal fastcc i64 @hash_lookup(ptr nocapture noundef readonly %0, ptr n
   ret i64 %11
 }
 
-define internal fastcc i64 @array_lookup(i64 noundef %0, ptr noundef %1, i32 noundef %2) unnamed_addr #0 {
+define internal fastcc i64 @array_lookup(i64 noundef %0, ptr noundef %1, i32 noundef %2) unnamed_addr #3 {
   %4 = getelementptr inbounds [0 x %struct.accel_map], ptr @accel_maps, i64 0, i64 %0
   %5 = tail call fastcc i32 @word(ptr noundef %1, i32 noundef 4, i32 noundef 0) #24
   %6 = getelementptr inbounds i8, ptr %4, i64 12
@@ -130,7 +130,7 @@ define internal fastcc i64 @array_lookup(i64 noundef %0, ptr noundef %1, i32 nou
 
 declare void @llvm.lifetime.end.p0(i64 immarg, ptr nocapture) #1
 
-define dso_local i64 @accel_helper_2(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #3 {
+define dso_local i64 @accel_helper_2(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #4 {
   %6 = tail call fastcc i32 @kind_of(i64 noundef %0) #24
   %7 = icmp ugt i64 %3, 2
   br i1 %7, label %8, label %10
@@ -175,7 +175,7 @@ define internal fastcc range(i64 -28, -1) i64 @failed(i32 noundef %0) unnamed_ad
   ret i64 %3
 }
 
-define internal fastcc i64 @hash_update(i64 noundef %0, ptr noundef %1, ptr noundef %2, i64 noundef %3) unnamed_addr #3 {
+define internal fastcc i64 @hash_update(i64 noundef %0, ptr noundef %1, ptr noundef %2, i64 noundef %3) unnamed_addr #4 {
   %5 = alloca i64, align 8
   %6 = getelementptr inbounds [0 x %struct.accel_map], ptr @accel_maps, i64 0, i64 %0
   %7 = tail call fastcc i32 @hash_of(ptr noundef nonnull %6, ptr noundef %1) #24
@@ -338,19 +338,19 @@ define internal fastcc range(i64 -28, 1) i64 @hash_delete(ptr nocapture noundef 
   ret i64 %33
 }
 
-define dso_local i64 @accel_helper_5(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #4 {
+define dso_local i64 @accel_helper_5(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #5 {
   %6 = tail call fastcc i64 @time_ns() #24
   ret i64 %6
 }
 
-define internal fastcc i64 @time_ns() unnamed_addr #5 {
+define internal fastcc i64 @time_ns() unnamed_addr #6 {
   %1 = load i64, ptr getelementptr inbounds (i8, ptr @accel_self, i64 64), align 8
   %2 = add i64 %1, 1
   store i64 %2, ptr getelementptr inbounds (i8, ptr @accel_self, i64 64), align 8
   ret i64 %2
 }
 
-define dso_local i64 @accel_helper_6(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #3 {
+define dso_local i64 @accel_helper_6(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #4 {
   %6 = icmp eq i64 %1, 0
   br i1 %6, label %10, label %7
 
@@ -368,7 +368,7 @@ define dso_local i64 @accel_helper_6(i64 noundef %0, i64 noundef %1, i64 noundef
   ret i64 %13
 }
 
-define internal fastcc i64 @print(ptr noundef %0, i64 noundef %1, i32 noundef %2, i64 noundef %3, i64 noundef %4, i64 noundef %5) unnamed_addr #3 {
+define internal fastcc i64 @print(ptr noundef %0, i64 noundef %1, i32 noundef %2, i64 noundef %3, i64 noundef %4, i64 noundef %5) unnamed_addr #4 {
   %7 = tail call i64 @llvm.umin.i64(i64 %1, i64 128)
   %8 = load i64, ptr @accel_map_count, align 8
   %9 = load i64, ptr @accel_printk, align 8
@@ -403,18 +403,18 @@ define internal fastcc i64 @print(ptr noundef %0, i64 noundef %1, i32 noundef %2
   ret i64 %24
 }
 
-define dso_local range(i64 0, 4294967296) i64 @accel_helper_8(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #6 {
+define dso_local range(i64 0, 4294967296) i64 @accel_helper_8(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #7 {
   %6 = tail call fastcc i32 @sm_id() #24
   %7 = zext i32 %6 to i64
   ret i64 %7
 }
 
-define internal fastcc i32 @sm_id() unnamed_addr #7 {
+define internal fastcc i32 @sm_id() unnamed_addr #8 {
   %1 = load i32, ptr getelementptr inbounds (i8, ptr @accel_self, i64 48), align 8
   ret i32 %1
 }
 
-define dso_local range(i64 0, 4294967296) i64 @accel_helper_509(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #6 {
+define dso_local range(i64 0, 4294967296) i64 @accel_helper_509(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #7 {
   %6 = tail call fastcc i32 @sm_id() #24
   %7 = zext i32 %6 to i64
   ret i64 %7
@@ -425,13 +425,13 @@ define dso_local i64 @accel_helper_14(i64 noundef %0, i64 noundef %1, i64 nounde
   ret i64 %6
 }
 
-define dso_local i64 @accel_helper_25(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #3 {
+define dso_local i64 @accel_helper_25(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #4 {
   %6 = inttoptr i64 %3 to ptr
   %7 = tail call fastcc i64 @output(i64 noundef %1, ptr noundef %6, i64 noundef %4) #24
   ret i64 %7
 }
 
-define internal fastcc i64 @output(i64 noundef %0, ptr noundef %1, i64 noundef %2) unnamed_addr #3 {
+define internal fastcc i64 @output(i64 noundef %0, ptr noundef %1, i64 noundef %2) unnamed_addr #4 {
   %4 = tail call fastcc i32 @kind_of(i64 noundef %0) #24
   switch i32 %4, label %9 [
     i32 5, label %5
@@ -455,7 +455,7 @@ define internal fastcc i64 @output(i64 noundef %0, ptr noundef %1, i64 noundef %
   ret i64 %12
 }
 
-define dso_local i64 @accel_helper_130(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #3 {
+define dso_local i64 @accel_helper_130(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #4 {
   %6 = icmp ult i64 %3, 4
   br i1 %6, label %9, label %7
 
@@ -473,7 +473,7 @@ define dso_local i64 @accel_helper_130(i64 noundef %0, i64 noundef %1, i64 nound
   ret i64 %13
 }
 
-define dso_local i64 @accel_helper_131(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #3 {
+define dso_local i64 @accel_helper_131(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #9 {
   %6 = icmp eq i64 %2, 0
   br i1 %6, label %7, label %23
 
@@ -505,7 +505,7 @@ define dso_local i64 @accel_helper_131(i64 noundef %0, i64 noundef %1, i64 nound
   ret i64 %24
 }
 
-define internal fastcc ptr @reserve(i64 noundef %0, i64 noundef %1, i32 noundef %2, i64 noundef %3) unnamed_addr #3 {
+define internal fastcc ptr @reserve(i64 noundef %0, i64 noundef %1, i32 noundef %2, i64 noundef %3) unnamed_addr #9 {
   %5 = inttoptr i64 %1 to ptr
   %6 = tail call fastcc i64 @ring_size(i32 noundef %2) #24
   %7 = icmp ult i64 %6, %3
@@ -544,12 +544,12 @@ define internal fastcc ptr @reserve(i64 noundef %0, i64 noundef %1, i32 noundef 
   ret ptr %27
 }
 
-define dso_local noundef i64 @accel_helper_132(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #3 {
+define dso_local noundef i64 @accel_helper_132(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #4 {
   tail call fastcc void @end_record(i64 noundef %0, i32 noundef 0) #24
   ret i64 0
 }
 
-define internal fastcc void @end_record(i64 noundef %0, i32 noundef %1) unnamed_addr #3 {
+define internal fastcc void @end_record(i64 noundef %0, i32 noundef %1) unnamed_addr #4 {
   %3 = inttoptr i64 %0 to ptr
   %4 = getelementptr inbounds i8, ptr %3, i64 -24
   %5 = load i32, ptr %4, align 8
@@ -559,12 +559,12 @@ define internal fastcc void @end_record(i64 noundef %0, i32 noundef %1) unnamed_
   ret void
 }
 
-define dso_local noundef i64 @accel_helper_133(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #3 {
+define dso_local noundef i64 @accel_helper_133(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #4 {
   tail call fastcc void @end_record(i64 noundef %0, i32 noundef 1073741824) #24
   ret i64 0
 }
 
-define dso_local i64 @accel_helper_501(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #3 {
+define dso_local i64 @accel_helper_501(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #4 {
   %6 = inttoptr i64 %0 to ptr
   br label %7
 
@@ -587,12 +587,12 @@ define dso_local i64 @accel_helper_501(i64 noundef %0, i64 noundef %1, i64 nound
   ret i64 %18
 }
 
-define dso_local i64 @accel_helper_502(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #4 {
+define dso_local i64 @accel_helper_502(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #5 {
   %6 = tail call fastcc i64 @time_ns() #24
   ret i64 %6
 }
 
-define dso_local noundef i64 @accel_helper_503(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #4 {
+define dso_local noundef i64 @accel_helper_503(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #5 {
   %6 = alloca [3 x i64], align 8
   store i64 %0, ptr %6, align 8
   %7 = getelementptr inbounds i8, ptr %6, i64 8
@@ -609,7 +609,7 @@ define dso_local noundef i64 @accel_helper_503(i64 noundef %0, i64 noundef %1, i
   ret i64 0
 }
 
-define internal fastcc void @write3(ptr nocapture noundef readonly %0, i64 noundef %1, i64 noundef %2, i64 noundef %3) unnamed_addr #8 {
+define internal fastcc void @write3(ptr nocapture noundef readonly %0, i64 noundef %1, i64 noundef %2, i64 noundef %3) unnamed_addr #10 {
   %5 = load i64, ptr %0, align 8
   %6 = inttoptr i64 %5 to ptr
   store i64 %1, ptr %6, align 8
@@ -624,14 +624,14 @@ define internal fastcc void @write3(ptr nocapture noundef readonly %0, i64 nound
   ret void
 }
 
-define internal fastcc i32 @block(i32 noundef %0) unnamed_addr #7 {
+define internal fastcc i32 @block(i32 noundef %0) unnamed_addr #8 {
   %2 = zext nneg i32 %0 to i64
   %3 = getelementptr inbounds [3 x i32], ptr @accel_self, i64 0, i64 %2
   %4 = load i32, ptr %3, align 4
   ret i32 %4
 }
 
-define dso_local noundef i64 @accel_helper_504(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #4 {
+define dso_local noundef i64 @accel_helper_504(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #5 {
   %6 = alloca [3 x i64], align 8
   store i64 %0, ptr %6, align 8
   %7 = getelementptr inbounds i8, ptr %6, i64 8
@@ -648,14 +648,14 @@ define dso_local noundef i64 @accel_helper_504(i64 noundef %0, i64 noundef %1, i
   ret i64 0
 }
 
-define internal fastcc i32 @dims(i32 noundef %0) unnamed_addr #7 {
+define internal fastcc i32 @dims(i32 noundef %0) unnamed_addr #8 {
   %2 = zext nneg i32 %0 to i64
   %3 = getelementptr inbounds [3 x i32], ptr getelementptr inbounds (i8, ptr @accel_self, i64 36), i64 0, i64 %2
   %4 = load i32, ptr %3, align 4
   ret i32 %4
 }
 
-define dso_local noundef i64 @accel_helper_505(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #4 {
+define dso_local noundef i64 @accel_helper_505(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #5 {
   %6 = alloca [3 x i64], align 8
   store i64 %0, ptr %6, align 8
   %7 = getelementptr inbounds i8, ptr %6, i64 8
@@ -672,7 +672,7 @@ define dso_local noundef i64 @accel_helper_505(i64 noundef %0, i64 noundef %1, i
   ret i64 0
 }
 
-define internal fastcc i32 @thread(i32 noundef %0) unnamed_addr #7 {
+define internal fastcc i32 @thread(i32 noundef %0) unnamed_addr #8 {
   %2 = zext nneg i32 %0 to i64
   %3 = getelementptr inbounds [3 x i32], ptr getelementptr inbounds (i8, ptr @accel_self, i64 24), i64 0, i64 %2
   %4 = load i32, ptr %3, align 4
@@ -689,17 +689,17 @@ define internal fastcc void @publish() unnamed_addr #9 {
   ret void
 }
 
-define dso_local noundef i64 @accel_helper_507(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #10 {
+define dso_local noundef i64 @accel_helper_507(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #11 {
   tail call fastcc void @leave() #24
   ret i64 0
 }
 
-define internal fastcc void @leave() unnamed_addr #11 {
+define internal fastcc void @leave() unnamed_addr #12 {
   store i32 1, ptr getelementptr inbounds (i8, ptr @accel_self, i64 60), align 4
   ret void
 }
 
-define dso_local noundef i64 @accel_helper_508(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #4 {
+define dso_local noundef i64 @accel_helper_508(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #5 {
   %6 = alloca [3 x i64], align 8
   store i64 %0, ptr %6, align 8
   %7 = getelementptr inbounds i8, ptr %6, i64 8
@@ -716,48 +716,48 @@ define dso_local noundef i64 @accel_helper_508(i64 noundef %0, i64 noundef %1, i
   ret i64 0
 }
 
-define internal fastcc i32 @grid(i32 noundef %0) unnamed_addr #7 {
+define internal fastcc i32 @grid(i32 noundef %0) unnamed_addr #8 {
   %2 = zext nneg i32 %0 to i64
   %3 = getelementptr inbounds [3 x i32], ptr getelementptr inbounds (i8, ptr @accel_self, i64 12), i64 0, i64 %2
   %4 = load i32, ptr %3, align 4
   ret i32 %4
 }
 
-define dso_local range(i64 0, 4294967296) i64 @accel_helper_510(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #6 {
+define dso_local range(i64 0, 4294967296) i64 @accel_helper_510(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #7 {
   %6 = tail call fastcc i32 @warp_id() #24
   %7 = zext i32 %6 to i64
   ret i64 %7
 }
 
-define internal fastcc i32 @warp_id() unnamed_addr #7 {
+define internal fastcc i32 @warp_id() unnamed_addr #8 {
   %1 = load i32, ptr getelementptr inbounds (i8, ptr @accel_self, i64 52), align 4
   ret i32 %1
 }
 
-define dso_local range(i64 0, 4294967296) i64 @accel_helper_511(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #6 {
+define dso_local range(i64 0, 4294967296) i64 @accel_helper_511(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #7 {
   %6 = tail call fastcc i32 @lane_id() #24
   %7 = zext i32 %6 to i64
   ret i64 %7
 }
 
-define internal fastcc i32 @lane_id() unnamed_addr #7 {
+define internal fastcc i32 @lane_id() unnamed_addr #8 {
   %1 = load i32, ptr getelementptr inbounds (i8, ptr @accel_self, i64 56), align 8
   ret i32 %1
 }
 
-define dso_local range(i64 0, 4294967296) i64 @accel_helper_600(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #6 {
+define dso_local range(i64 0, 4294967296) i64 @accel_helper_600(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #7 {
   %6 = tail call fastcc i32 @active() #24
   %7 = zext i32 %6 to i64
   ret i64 %7
 }
 
-define internal fastcc i32 @active() unnamed_addr #7 {
+define internal fastcc i32 @active() unnamed_addr #8 {
   %1 = load i32, ptr getelementptr inbounds (i8, ptr @accel_self, i64 56), align 8
   %2 = shl nuw i32 1, %1
   ret i32 %2
 }
 
-define dso_local range(i64 0, 2) i64 @accel_helper_601(i64 %0, i64 %1, i64 %2, i64 %3, i64 %4) local_unnamed_addr #6 {
+define dso_local range(i64 0, 2) i64 @accel_helper_601(i64 %0, i64 %1, i64 %2, i64 %3, i64 %4) local_unnamed_addr #7 {
   %6 = tail call fastcc i32 @lane_id() #24
   %7 = tail call fastcc i32 @active() #24
   %8 = tail call range(i32 0, 33) i32 @llvm.cttz.i32(i32 %7, i1 true)
@@ -766,9 +766,9 @@ define dso_local range(i64 0, 2) i64 @accel_helper_601(i64 %0, i64 %1, i64 %2, i
   ret i64 %10
 }
 
-declare i32 @llvm.cttz.i32(i32, i1 immarg) #12
+declare i32 @llvm.cttz.i32(i32, i1 immarg) #13
 
-define dso_local range(i64 0, 4294967296) i64 @accel_helper_602(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #6 {
+define dso_local range(i64 0, 4294967296) i64 @accel_helper_602(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #7 {
   %6 = tail call fastcc i32 @active() #24
   %7 = icmp ne i64 %0, 0
   %8 = zext i1 %7 to i32
@@ -783,7 +783,7 @@ define internal fastcc noundef i32 @ballot(i32 noundef %0, i32 noundef %1) unnam
   ret i32 %4
 }
 
-define dso_local range(i64 0, 2) i64 @accel_helper_603(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #6 {
+define dso_local range(i64 0, 2) i64 @accel_helper_603(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #7 {
   %6 = tail call fastcc i32 @active() #24
   %7 = icmp ne i64 %0, 0
   %8 = zext i1 %7 to i32
@@ -793,7 +793,7 @@ define dso_local range(i64 0, 2) i64 @accel_helper_603(i64 noundef %0, i64 nound
   ret i64 %11
 }
 
-define dso_local range(i64 0, 2) i64 @accel_helper_604(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #6 {
+define dso_local range(i64 0, 2) i64 @accel_helper_604(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #7 {
   %6 = tail call fastcc i32 @active() #24
   %7 = icmp eq i64 %0, 0
   %8 = zext i1 %7 to i32
@@ -807,79 +807,65 @@ define dso_local noundef i64 @accel_helper_605(i64 noundef %0, i64 noundef %1, i
   ret i64 0
 }
 
-define dso_local i64 @accel_helper_606(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #4 {
+define dso_local i64 @accel_helper_606(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #5 {
   %6 = tail call fastcc i64 @cycles() #24
   ret i64 %6
 }
 
-define internal fastcc i64 @cycles() unnamed_addr #5 {
+define internal fastcc i64 @cycles() unnamed_addr #6 {
   %1 = load i64, ptr getelementptr inbounds (i8, ptr @accel_self, i64 64), align 8
   %2 = add i64 %1, 1
   store i64 %2, ptr getelementptr inbounds (i8, ptr @accel_self, i64 64), align 8
   ret i64 %2
 }
 
-define dso_local i64 @accel_helper_607(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #13 {
+define dso_local i64 @accel_helper_607(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #7 {
   %6 = tail call fastcc i64 @thread_number() #24
   ret i64 %6
 }
 
-define internal fastcc i64 @thread_number() unnamed_addr #13 {
-  %1 = alloca [3 x i64], align 16
-  %2 = alloca [3 x i64], align 16
-  call void @llvm.lifetime.start.p0(i64 24, ptr nonnull %1) #25
-  call void @llvm.lifetime.start.p0(i64 24, ptr nonnull %2) #25
-  br label %16
-
-3:                                                ; preds = %16
-  %4 = getelementptr inbounds i8, ptr %1, i64 16
-  %5 = load i64, ptr %4, align 16
-  %6 = getelementptr inbounds i8, ptr %2, i64 8
-  %7 = load i64, ptr %6, align 8
-  %8 = mul i64 %7, %5
-  %9 = getelementptr inbounds i8, ptr %1, i64 8
-  %10 = load i64, ptr %9, align 8
-  %11 = add i64 %8, %10
-  %12 = load i64, ptr %2, align 16
-  %13 = mul i64 %11, %12
-  %14 = load i64, ptr %1, align 16
-  %15 = add i64 %13, %14
-  call void @llvm.lifetime.end.p0(i64 24, ptr nonnull %2) #25
-  call void @llvm.lifetime.end.p0(i64 24, ptr nonnull %1) #25
-  ret i64 %15
-
-16:                                               ; preds = %0, %16
-  %17 = phi i64 [ 0, %0 ], [ %35, %16 ]
-  %18 = trunc nuw nsw i64 %17 to i32
-  %19 = tail call fastcc i32 @block(i32 noundef %18) #24
-  %20 = zext i32 %19 to i64
-  %21 = trunc nuw nsw i64 %17 to i32
-  %22 = tail call fastcc i32 @dims(i32 noundef %21) #24
-  %23 = zext i32 %22 to i64
-  %24 = mul nuw i64 %23, %20
-  %25 = trunc nuw nsw i64 %17 to i32
-  %26 = tail call fastcc i32 @thread(i32 noundef %25) #24
+define internal fastcc i64 @thread_number() unnamed_addr #7 {
+  %1 = tail call fastcc i32 @block(i32 noundef 2) #24
+  %2 = zext i32 %1 to i64
+  %3 = tail call fastcc i32 @dims(i32 noundef 2) #24
+  %4 = zext i32 %3 to i64
+  %5 = mul nuw i64 %4, %2
+  %6 = tail call fastcc i32 @thread(i32 noundef 2) #24
+  %7 = zext i32 %6 to i64
+  %8 = add nuw i64 %5, %7
+  %9 = tail call fastcc i32 @grid(i32 noundef 1) #24
+  %10 = zext i32 %9 to i64
+  %11 = tail call fastcc i32 @dims(i32 noundef 1) #24
+  %12 = zext i32 %11 to i64
+  %13 = mul i64 %8, %10
+  %14 = tail call fastcc i32 @block(i32 noundef 1) #24
+  %15 = zext i32 %14 to i64
+  %16 = tail call fastcc i32 @thread(i32 noundef 1) #24
+  %17 = zext i32 %16 to i64
+  %18 = add i64 %13, %15
+  %19 = mul i64 %18, %12
+  %20 = add i64 %19, %17
+  %21 = tail call fastcc i32 @grid(i32 noundef 0) #24
+  %22 = zext i32 %21 to i64
+  %23 = tail call fastcc i32 @dims(i32 noundef 0) #24
+  %24 = zext i32 %23 to i64
+  %25 = mul i64 %20, %22
+  %26 = tail call fastcc i32 @block(i32 noundef 0) #24
   %27 = zext i32 %26 to i64
-  %28 = add nuw i64 %24, %27
-  %29 = getelementptr inbounds [3 x i64], ptr %1, i64 0, i64 %17
-  store i64 %28, ptr %29, align 8
-  %30 = trunc nuw nsw i64 %17 to i32
-  %31 = tail call fastcc i32 @grid(i32 noundef %30) #24
-  %32 = zext i32 %31 to i64
-  %33 = mul nuw i64 %32, %23
-  %34 = getelementptr inbounds [3 x i64], ptr %2, i64 0, i64 %17
-  store i64 %33, ptr %34, align 8
-  %35 = add nuw nsw i64 %17, 1
-  %36 = icmp eq i64 %35, 3
-  br i1 %36, label %3, label %16
+  %28 = tail call fastcc i32 @thread(i32 noundef 0) #24
+  %29 = zext i32 %28 to i64
+  %30 = add i64 %25, %27
+  %31 = mul i64 %30, %24
+  %32 = add i64 %31, %29
+  ret i64 %32
 }
 
-define dso_local i64 @accel_helper_608(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #6 {
+define dso_local i64 @accel_helper_608(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #7 {
   %6 = tail call fastcc i64 @block_number() #24
   ret i64 %6
 }
 
-define internal fastcc i64 @block_number() unnamed_addr #6 {
+define internal fastcc i64 @block_number() unnamed_addr #7 {
   %1 = tail call fastcc i32 @block(i32 noundef 2) #24
   %2 = zext i32 %1 to i64
   %3 = tail call fastcc i32 @grid(i32 noundef 1) #24
@@ -901,7 +887,7 @@ define dso_local noundef i64 @accel_helper_609(i64 noundef %0, i64 noundef %1, i
   ret i64 0
 }
 
-define dso_local range(i64 0, 33) i64 @accel_helper_610(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #6 {
+define dso_local range(i64 0, 33) i64 @accel_helper_610(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #7 {
   %6 = tail call fastcc i32 @active() #24
   %7 = tail call fastcc i32 @lane_id() #24
   %8 = tail call range(i32 0, 33) i32 @llvm.cttz.i32(i32 %6, i1 true)
@@ -913,22 +899,22 @@ define dso_local range(i64 0, 33) i64 @accel_helper_610(i64 noundef %0, i64 noun
   ret i64 %13
 }
 
-declare i32 @llvm.ctpop.i32(i32) #12
+declare i32 @llvm.ctpop.i32(i32) #13
 
-define dso_local range(i64 0, 33) i64 @accel_helper_611(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #6 {
+define dso_local range(i64 0, 33) i64 @accel_helper_611(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #7 {
   %6 = trunc i64 %1 to i32
   %7 = tail call fastcc i32 @bank_passes(i32 noundef %6) #24
   %8 = zext nneg i32 %7 to i64
   ret i64 %8
 }
 
-define internal fastcc range(i32 0, 33) i32 @bank_passes(i32 noundef %0) unnamed_addr #6 {
+define internal fastcc range(i32 0, 33) i32 @bank_passes(i32 noundef %0) unnamed_addr #7 {
   %2 = tail call fastcc i32 @active() #24
   %3 = tail call fastcc i32 @distinct_words(i32 noundef %2) #24
   ret i32 %3
 }
 
-define dso_local range(i64 0, 2) i64 @accel_helper_612(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #6 {
+define dso_local range(i64 0, 2) i64 @accel_helper_612(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #7 {
   %6 = tail call fastcc i32 @lane_id() #24
   %7 = tail call fastcc i32 @active() #24
   %8 = tail call range(i32 0, 33) i32 @llvm.cttz.i32(i32 %7, i1 true)
@@ -937,28 +923,28 @@ define dso_local range(i64 0, 2) i64 @accel_helper_612(i64 noundef %0, i64 nound
   ret i64 %10
 }
 
-define dso_local range(i64 0, 4294967296) i64 @accel_helper_613(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #6 {
+define dso_local range(i64 0, 4294967296) i64 @accel_helper_613(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #7 {
   %6 = tail call fastcc i32 @stripe_id() #24
   %7 = zext i32 %6 to i64
   ret i64 %7
 }
 
-define internal fastcc i32 @stripe_id() unnamed_addr #7 {
+define internal fastcc i32 @stripe_id() unnamed_addr #8 {
   %1 = load i32, ptr getelementptr inbounds (i8, ptr @accel_self, i64 48), align 8
   ret i32 %1
 }
 
-define dso_local i64 @accel_launch() local_unnamed_addr #6 {
+define dso_local i64 @accel_launch() local_unnamed_addr #7 {
   %1 = tail call fastcc i64 @launch_id() #24
   ret i64 %1
 }
 
-define internal fastcc i64 @launch_id() unnamed_addr #7 {
+define internal fastcc i64 @launch_id() unnamed_addr #8 {
   %1 = load i64, ptr getelementptr inbounds (i8, ptr @accel_self, i64 72), align 8
   ret i64 %1
 }
 
-define dso_local range(i32 0, 2) i32 @accel_is_leader() local_unnamed_addr #6 {
+define dso_local range(i32 0, 2) i32 @accel_is_leader() local_unnamed_addr #7 {
   %1 = tail call i64 @accel_helper_601(i64 poison, i64 poison, i64 poison, i64 poison, i64 poison) #24
   %2 = trunc nuw nsw i64 %1 to i32
   ret i32 %2
@@ -1101,7 +1087,7 @@ define internal fastcc nonnull ptr @slot_state(ptr nocapture noundef readonly %0
   ret ptr %3
 }
 
-define internal fastcc range(i32 0, 2) i32 @same_key(ptr nocapture noundef readonly %0, i64 noundef %1, ptr noundef %2) unnamed_addr #13 {
+define internal fastcc range(i32 0, 2) i32 @same_key(ptr nocapture noundef readonly %0, i64 noundef %1, ptr noundef %2) unnamed_addr #17 {
   %4 = tail call fastcc ptr @slot_key(ptr noundef %0, i64 noundef %1) #24
   %5 = tail call fastcc i32 @key_words(ptr noundef %0) #24
   %6 = icmp eq i32 %5, 0
@@ -1147,7 +1133,7 @@ define internal fastcc range(i64 1, 4294967297) i64 @power_of_two(i32 noundef %0
   ret i64 %8
 }
 
-declare i32 @llvm.ctlz.i32(i32, i1 immarg) #12
+declare i32 @llvm.ctlz.i32(i32, i1 immarg) #13
 
 define internal fastcc nonnull ptr @slot_at(ptr nocapture noundef readonly %0, i64 noundef %1) unnamed_addr #15 {
   %3 = getelementptr inbounds i8, ptr %0, i64 4
@@ -1263,7 +1249,7 @@ define internal fastcc i32 @word(ptr noundef %0, i32 noundef %1, i32 noundef %2)
   ret i32 %53
 }
 
-define internal fastcc range(i64 0, 2) i64 @no_room_for_thread(i32 noundef %0) unnamed_addr #13 {
+define internal fastcc range(i64 0, 2) i64 @no_room_for_thread(i32 noundef %0) unnamed_addr #7 {
   %2 = icmp eq i32 %0, 3
   br i1 %2, label %3, label %8
 
@@ -1279,7 +1265,7 @@ define internal fastcc range(i64 0, 2) i64 @no_room_for_thread(i32 noundef %0) u
   ret i64 %9
 }
 
-define internal fastcc range(i64 -28, -1) i64 @lost(i64 noundef %0, i32 noundef %1) unnamed_addr #17 {
+define internal fastcc range(i64 -28, -1) i64 @lost(i64 noundef %0, i32 noundef %1) unnamed_addr #3 {
   %3 = load i64, ptr @accel_losses, align 8
   %4 = inttoptr i64 %3 to ptr
   %5 = getelementptr inbounds i64, ptr %4, i64 %0
@@ -1288,7 +1274,7 @@ define internal fastcc range(i64 -28, -1) i64 @lost(i64 noundef %0, i32 noundef 
   ret i64 %7
 }
 
-define internal fastcc i64 @array_value(ptr nocapture noundef readonly %0, i64 noundef %1, i32 noundef %2) unnamed_addr #13 {
+define internal fastcc i64 @array_value(ptr nocapture noundef readonly %0, i64 noundef %1, i32 noundef %2) unnamed_addr #7 {
   %4 = icmp eq i32 %2, 3
   br i1 %4, label %5, label %10
 
@@ -1319,7 +1305,7 @@ define internal fastcc i64 @add64(ptr nocapture noundef %0, i64 noundef %1) unna
   ret i64 %3
 }
 
-define internal fastcc range(i64 -28, 2) i64 @hash_attempt(i64 noundef %0, i32 noundef %1, ptr noundef %2, ptr noundef %3, i64 noundef %4, ptr nocapture noundef %5) unnamed_addr #3 {
+define internal fastcc range(i64 -28, 2) i64 @hash_attempt(i64 noundef %0, i32 noundef %1, ptr noundef %2, ptr noundef %3, i64 noundef %4, ptr nocapture noundef %5) unnamed_addr #4 {
   %7 = alloca %struct.search, align 8
   %8 = alloca i32, align 4
   %9 = alloca %struct.search, align 8
@@ -1465,7 +1451,7 @@ define internal fastcc range(i64 -28, 2) i64 @hash_attempt(i64 noundef %0, i32 n
   ret i64 %84
 }
 
-define internal fastcc void @hash_release(ptr nocapture noundef readonly %0, ptr nocapture noundef %1) unnamed_addr #17 {
+define internal fastcc void @hash_release(ptr nocapture noundef readonly %0, ptr nocapture noundef %1) unnamed_addr #3 {
   %3 = load i64, ptr %1, align 8
   %4 = icmp eq i64 %3, -1
   br i1 %4, label %7, label %5
@@ -1650,7 +1636,7 @@ define internal fastcc void @set32(ptr nocapture noundef writeonly %0, i32 nound
   ret void
 }
 
-define internal fastcc void @commit(ptr noundef %0, i64 noundef %1, i32 noundef %2) unnamed_addr #3 {
+define internal fastcc void @commit(ptr noundef %0, i64 noundef %1, i32 noundef %2) unnamed_addr #4 {
   tail call fastcc void @publish() #24
   %4 = trunc i64 %1 to i32
   %5 = add i32 %4, 16
@@ -1664,7 +1650,7 @@ define internal fastcc void @put32(ptr noundef %0, i32 noundef %1) unnamed_addr 
   ret void
 }
 
-define internal fastcc i64 @own_ring_output(i64 noundef %0, ptr noundef %1, i64 noundef %2) unnamed_addr #3 {
+define internal fastcc i64 @own_ring_output(i64 noundef %0, ptr noundef %1, i64 noundef %2) unnamed_addr #4 {
   %4 = alloca i64, align 8
   %5 = getelementptr inbounds [0 x %struct.accel_map], ptr @accel_maps, i64 0, i64 %0
   %6 = tail call fastcc i64 @thread_number() #24
@@ -1751,7 +1737,7 @@ define internal fastcc i64 @own_ring_output(i64 noundef %0, ptr noundef %1, i64 
   ret i64 %59
 }
 
-define internal fastcc range(i64 -28, 1) i64 @ring_output(i64 noundef %0, ptr noundef %1, i64 noundef %2) unnamed_addr #3 {
+define internal fastcc range(i64 -28, 1) i64 @ring_output(i64 noundef %0, ptr noundef %1, i64 noundef %2) unnamed_addr #4 {
   %4 = getelementptr inbounds [0 x %struct.accel_map], ptr @accel_maps, i64 0, i64 %0
   %5 = getelementptr inbounds i8, ptr %4, i64 16
   %6 = load i64, ptr %5, align 8
@@ -1889,7 +1875,7 @@ define internal fastcc { i64, i32 } @claim(ptr noundef %0, i64 noundef %1, i64 n
   ret { i64, i32 } %37
 }
 
-define internal fastcc range(i32 0, 33) i32 @distinct_words(i32 noundef %0) unnamed_addr #6 {
+define internal fastcc range(i32 0, 33) i32 @distinct_words(i32 noundef %0) unnamed_addr #7 {
   %2 = tail call fastcc i32 @lane_id() #24
   %3 = tail call range(i32 0, 33) i32 @llvm.cttz.i32(i32 %0, i1 true)
   %4 = icmp eq i32 %2, %3
@@ -1906,21 +1892,21 @@ declare i32 @llvm.umax.i32(i32, i32) #23
 attributes #0 = { nofree alwaysinline norecurse nounwind memory(readwrite, inaccessiblemem: none) }
 attributes #1 = { mustprogress nocallback nofree nosync nounwind willreturn memory(argmem: readwrite) }
 attributes #2 = { mustprogress nofree alwaysinline norecurse nosync nounwind willreturn memory(none) }
-attributes #3 = { nofree alwaysinline norecurse nounwind }
-attributes #4 = { mustprogress nofree alwaysinline norecurse nosync nounwind willreturn memory(readwrite, inaccessiblemem: none) }
-attributes #5 = { mustprogress nofree alwaysinline norecurse nosync nounwind willreturn memory(readwrite, argmem: none, inaccessiblemem: none) }
-attributes #6 = { mustprogress nofree alwaysinline norecurse nosync nounwind willreturn memory(read, inaccessiblemem: none) }
-attributes #7 = { mustprogress nofree alwaysinline norecurse nosync nounwind willreturn memory(read, argmem: none, inaccessiblemem: none) }
-attributes #8 = { mustprogress nofree alwaysinline norecurse nosync nounwind willreturn memory(write, argmem: readwrite, inaccessiblemem: none) }
+attributes #3 = { mustprogress nofree alwaysinline norecurse nounwind willreturn memory(readwrite, inaccessiblemem: none) }
+attributes #4 = { nofree alwaysinline norecurse nounwind }
+attributes #5 = { mustprogress nofree alwaysinline norecurse nosync nounwind willreturn memory(readwrite, inaccessiblemem: none) }
+attributes #6 = { mustprogress nofree alwaysinline norecurse nosync nounwind willreturn memory(readwrite, argmem: none, inaccessiblemem: none) }
+attributes #7 = { mustprogress nofree alwaysinline norecurse nosync nounwind willreturn memory(read, inaccessiblemem: none) }
+attributes #8 = { mustprogress nofree alwaysinline norecurse nosync nounwind willreturn memory(read, argmem: none, inaccessiblemem: none) }
 attributes #9 = { mustprogress nofree alwaysinline norecurse nounwind willreturn }
-attributes #10 = { mustprogress nofree alwaysinline norecurse nosync nounwind willreturn memory(write, inaccessiblemem: none) }
-attributes #11 = { mustprogress nofree alwaysinline norecurse nosync nounwind willreturn memory(write, argmem: none, inaccessiblemem: none) }
-attributes #12 = { mustprogress nocallback nofree nosync nounwind speculatable willreturn memory(none) }
-attributes #13 = { nofree alwaysinline norecurse nosync nounwind memory(read, inaccessiblemem: none) }
+attributes #10 = { mustprogress nofree alwaysinline norecurse nosync nounwind willreturn memory(write, argmem: readwrite, inaccessiblemem: none) }
+attributes #11 = { mustprogress nofree alwaysinline norecurse nosync nounwind willreturn memory(write, inaccessiblemem: none) }
+attributes #12 = { mustprogress nofree alwaysinline norecurse nosync nounwind willreturn memory(write, argmem: none, inaccessiblemem: none) }
+attributes #13 = { mustprogress nocallback nofree nosync nounwind speculatable willreturn memory(none) }
 attributes #14 = { nofree alwaysinline norecurse nosync nounwind memory(argmem: read) }
 attributes #15 = { mustprogress nofree alwaysinline norecurse nosync nounwind willreturn memory(argmem: read) }
 attributes #16 = { mustprogress nofree alwaysinline norecurse nounwind willreturn memory(argmem: readwrite) }
-attributes #17 = { mustprogress nofree alwaysinline norecurse nounwind willreturn memory(readwrite, inaccessiblemem: none) }
+attributes #17 = { nofree alwaysinline norecurse nosync nounwind memory(read, inaccessiblemem: none) }
 attributes #18 = { mustprogress nofree alwaysinline norecurse nounwind willreturn memory(argmem: readwrite, inaccessiblemem: readwrite) }
 attributes #19 = { nofree alwaysinline norecurse nosync nounwind memory(readwrite, inaccessiblemem: none) }
 attributes #20 = { nofree alwaysinline norecurse nosync nounwind memory(argmem: readwrite) }

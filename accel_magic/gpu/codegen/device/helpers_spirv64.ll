@@ -864,52 +864,45 @@ define i64 @accel_helper_607(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64
 }
 
 define internal i64 @thread_number() unnamed_addr #0 {
-  %1 = alloca [3 x i64], align 8
-  %2 = alloca [3 x i64], align 8
-  call void @llvm.lifetime.start.p0(i64 24, ptr nonnull %1) #21
-  call void @llvm.lifetime.start.p0(i64 24, ptr nonnull %2) #21
-  br label %16
-
-3:                                                ; preds = %16
-  %4 = getelementptr inbounds i8, ptr %1, i64 16
-  %5 = load i64, ptr %4, align 8
-  %6 = getelementptr inbounds i8, ptr %2, i64 8
-  %7 = load i64, ptr %6, align 8
-  %8 = mul i64 %7, %5
-  %9 = getelementptr inbounds i8, ptr %1, i64 8
-  %10 = load i64, ptr %9, align 8
-  %11 = add i64 %8, %10
-  %12 = load i64, ptr %2, align 8
-  %13 = mul i64 %11, %12
-  %14 = load i64, ptr %1, align 8
-  %15 = add i64 %13, %14
-  call void @llvm.lifetime.end.p0(i64 24, ptr nonnull %2) #21
-  call void @llvm.lifetime.end.p0(i64 24, ptr nonnull %1) #21
-  ret i64 %15
-
-16:                                               ; preds = %0, %16
-  %17 = phi i32 [ 0, %0 ], [ %34, %16 ]
-  %18 = tail call i32 @block(i32 noundef %17) #20
-  %19 = zext i32 %18 to i64
-  %20 = tail call i32 @dims(i32 noundef %17) #20
+  %1 = tail call i32 @block(i32 noundef 2) #20
+  %2 = zext i32 %1 to i64
+  %3 = tail call i32 @dims(i32 noundef 2) #20
+  %4 = zext i32 %3 to i64
+  %5 = mul nuw i64 %4, %2
+  %6 = tail call i32 @thread(i32 noundef 2) #20
+  %7 = zext i32 %6 to i64
+  %8 = add nuw i64 %5, %7
+  %9 = tail call i32 @grid(i32 noundef 1) #20
+  %10 = zext i32 %9 to i64
+  %11 = tail call i32 @dims(i32 noundef 1) #20
+  %12 = zext i32 %11 to i64
+  %13 = mul i64 %8, %10
+  %14 = mul i64 %13, %12
+  %15 = tail call i32 @block(i32 noundef 1) #20
+  %16 = zext i32 %15 to i64
+  %17 = tail call i32 @dims(i32 noundef 1) #20
+  %18 = zext i32 %17 to i64
+  %19 = mul nuw i64 %18, %16
+  %20 = tail call i32 @thread(i32 noundef 1) #20
   %21 = zext i32 %20 to i64
-  %22 = mul nuw i64 %21, %19
-  %23 = tail call i32 @thread(i32 noundef %17) #20
-  %24 = zext i32 %23 to i64
-  %25 = add nuw i64 %22, %24
-  %26 = zext nneg i32 %17 to i64
-  %27 = getelementptr inbounds [3 x i64], ptr %1, i64 0, i64 %26
-  store i64 %25, ptr %27, align 8
-  %28 = tail call i32 @grid(i32 noundef %17) #20
-  %29 = zext i32 %28 to i64
-  %30 = tail call i32 @dims(i32 noundef %17) #20
+  %22 = add i64 %14, %21
+  %23 = add i64 %22, %19
+  %24 = tail call i32 @grid(i32 noundef 0) #20
+  %25 = zext i32 %24 to i64
+  %26 = tail call i32 @dims(i32 noundef 0) #20
+  %27 = zext i32 %26 to i64
+  %28 = mul nuw i64 %27, %25
+  %29 = mul i64 %28, %23
+  %30 = tail call i32 @block(i32 noundef 0) #20
   %31 = zext i32 %30 to i64
-  %32 = mul nuw i64 %31, %29
-  %33 = getelementptr inbounds [3 x i64], ptr %2, i64 0, i64 %26
-  store i64 %32, ptr %33, align 8
-  %34 = add nuw nsw i32 %17, 1
-  %35 = icmp ult i32 %17, 2
-  br i1 %35, label %16, label %3
+  %32 = tail call i32 @dims(i32 noundef 0) #20
+  %33 = zext i32 %32 to i64
+  %34 = mul nuw i64 %33, %31
+  %35 = tail call i32 @thread(i32 noundef 0) #20
+  %36 = zext i32 %35 to i64
+  %37 = add i64 %29, %36
+  %38 = add i64 %37, %34
+  ret i64 %38
 }
 
 define i64 @accel_helper_608(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #0 {

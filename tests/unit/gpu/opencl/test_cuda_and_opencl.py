@@ -2,6 +2,8 @@
 
 import pytest
 
+from accel_magic.errors import MachineError
+from accel_magic.gpu.adapters import nvrtc
 from tests.unit.gpu.opencl.conftest import HERE
 
 pytestmark = pytest.mark.component
@@ -53,7 +55,10 @@ answer(same=all((cuda[name] == opencl[name]).all() for name in CALLS), cuda=of_c
 
 
 def test_the_same_kernels_have_the_same_totals(run):
-    pytest.importorskip("nvidia.cu13", reason="NVRTC is not installed")
+    try:
+        nvrtc.compile("")
+    except MachineError as error:
+        pytest.skip(error.what)
     found = run(SCRIPT, HERE / "both.h")
 
     assert found["same"]
