@@ -6,7 +6,7 @@ If there are none, it explains why and exits with status 1. This is a separate p
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from accel_magic import terminal
 from accel_magic.devices.opencl import opencl_library
@@ -16,12 +16,20 @@ if TYPE_CHECKING:
     from accel_magic.devices.opencl.opencl_library import OpenClDevice
 
 
+_MEMORY: Final = {
+    "system": "any memory of the host",
+    "unified": "a context's unified memory",
+    "buffers": "a context's fine-grained buffers",
+}
+
+
 def described(device: OpenClDevice) -> str:
-    """One device: "0: AMD EPYC (Intel(R) OpenCL), SPIR-V 1.0 to 1.4"."""
+    """One device: "0: AMD EPYC (Intel(R) OpenCL), SPIR-V 1.0 to 1.4, maps in any memory of the host"."""
     versions = [f"{major}.{minor}" for major, minor in sorted(device.spirv)]
     takes = f"SPIR-V {versions[0]} to {versions[-1]}" if versions else "no SPIR-V"
+    memory = f", maps in {_MEMORY[device.sharing]}" if device.sharing else ""
     refused = f"; cannot be traced: {device.untraceable}" if device.untraceable else ""
-    return f"{device.number}: {device.name} ({device.platform}), {takes}{refused}"
+    return f"{device.number}: {device.name} ({device.platform}), {takes}{memory}{refused}"
 
 
 def main() -> int:

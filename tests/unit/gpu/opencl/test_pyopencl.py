@@ -342,6 +342,32 @@ answer(
     assert found["positive"]  # the clock in kernels is the host's
 
 
+def test_policies_are_tried_on_the_pages_of_opencl_kernels(run):
+    found = run(
+        SETUP
+        + """
+import accel_magic
+large = np.ones(1 << 16, "f4")
+many = np.uint32(len(large))
+one, two = buffer(large), buffer(large)
+program = cl.Program(context, SOURCE).build()
+with gputrace("pagetrace", device="opencl") as trace:
+    program.add(queue, (len(large),), (64,), one, one, two, many)
+    queue.finish()
+tried = accel_magic.gpupolicy(["lru", "fifo"], trace.result, memory="60%")
+counts = tried.counts.reset_index()
+answer(
+    policies=sorted(counts.policy),
+    accesses=len(trace.result.tools["pagetrace"]),
+    faults=counts.faults.astype(int).tolist(),
+)
+"""
+    )
+    assert {"lru", "fifo"} <= set(found["policies"])
+    assert found["accesses"] == 3 * (1 << 16) // 16
+    assert all(faults > 0 for faults in found["faults"])
+
+
 def test_a_race_is_found_and_none_after_it_is_mended(run):
     found = run(
         SETUP
