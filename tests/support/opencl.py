@@ -8,6 +8,9 @@ import sys
 from functools import cache
 from pathlib import Path
 
+SYSTEM = os.environ.get("ACCEL_MAGIC_OPENCL") == "system"
+"""Whether tests run on the first device of the machine's own OpenCL, e.g. a GPU: tools/gpu_check --intel."""
+
 
 @cache
 def library():
@@ -21,13 +24,17 @@ def library():
 
 @cache
 def loader():
-    """Khronos' loader, which comes with Intel's runtime."""
+    """Khronos' loader, which comes with Intel's runtime; the machine's own with `SYSTEM`."""
+    if SYSTEM:
+        return Path("libOpenCL.so.1")
     files = importlib.metadata.files("intel-opencl-rt") or ()
     return next(Path(one.locate()).resolve() for one in files if one.name == "libOpenCL.so.1")
 
 
 def environment(folder):
     """Environment variables with which the loader finds the runtime. Its own file names a place that is not there."""
+    if SYSTEM:
+        return {**os.environ, "XDG_CACHE_HOME": str(folder)}
     found = library()
     vendors = Path(folder) / "intel.icd"
     vendors.write_text(f"{found}\n")
