@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gc
 import itertools
-import shlex
 import sys
 import threading
 import time
@@ -192,7 +191,7 @@ class _Cell:
             source = vars(program).get("_source", "")
             done = own(program, options, *rest, **named)
             if self.watches and source:
-                words = options if isinstance(options, list | tuple) else shlex.split(options or "")
+                words = options if isinstance(options, list | tuple) else opencl_c.options_of(options or "")
                 text = source.decode(errors="replace") if isinstance(source, bytes) else source
                 self.codes[program.int_ptr] = _Code(b"", text, tuple(map(str, words)), program)
             return done
@@ -336,7 +335,7 @@ class _Cell:
         options = program.get_build_info(devices[0], self.cl.program_build_info.OPTIONS)
         if not il and not source:
             source = self._source_of(program.int_ptr)
-        return _Code(il, source, tuple(shlex.split(options)))
+        return _Code(il, source, opencl_c.options_of(options))
 
     def _source_of(self, number: int) -> str:
         """The source of a program that PyOpenCL has loaded from its cache of binaries: its object may still have it.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -26,6 +27,16 @@ _NEWEST_READ: Final = 22
 _TIMEOUT_S: Final = 120.0
 _LEVEL: Final = 2
 _OPENCL: Final = 300
+_OF_VENDORS: Final = ("-ze-", "-igc", "-vc-")
+_OF_OPENCL: Final = frozenset(
+    f"-cl-{name}"
+    for name in (
+        *("std", "ext", "opt-disable", "strict-aliasing", "single-precision-constant", "finite-math-only"),
+        *("kernel-arg-info", "unsafe-math-optimizations", "fast-relaxed-math", "mad-enable", "no-signed-zeros"),
+        *("denorms-are-zero", "fp32-correctly-rounded-divide-sqrt", "uniform-work-group-size"),
+    )
+)
+"""OpenCL's options, which clang knows."""
 _ALWAYS: Final = ("-Xclang", "-finclude-default-header", "-gline-tables-only", "-emit-llvm", "-c", "-x", "cl")
 NO_LINES: Final = "its source lines are not known: LLVM writes none (llvm-spirv of clang's version would)"
 
@@ -78,6 +89,14 @@ def _found(search: str) -> tuple[OpenClCompiler, ...]:
     return (*([] if first is None else [first]), OpenClCompiler(f"clang-{known[0]}", ""))
 
 
+def options_of(text: str) -> tuple[str, ...]:
+    """The words of a program's build options."""
+    try:
+        return tuple(shlex.split(text))
+    except ValueError:  # a quotation mark without its partner, which drivers may ignore
+        return tuple(text.split())
+
+
 def compiled(source: str, options: Sequence[str], version: tuple[int, int], opencl: int = _OPENCL) -> CompiledKernels:
     """Compile OpenCL C to SPIR-V.
 
@@ -111,7 +130,7 @@ def _compiled(
         file.write_text(source, "utf-8")
         command = [found.clang, f"--target={triple}", *_ALWAYS, f"-fdebug-prefix-map={folder}/=", *standard]
         # clang leaves it to the platform's compiler.
-        command += [f"-D__OPENCL_VERSION__={opencl}", f"-O{level}", *options, "-o", "-", str(file)]
+        command += [f"-D__OPENCL_VERSION__={opencl}", f"-O{level}", *_known(options), "-o", "-", str(file)]
         code = _run(command, b"", "OpenCL C cannot be compiled for tracing", folder)
         # 1.2 suffices for OpenCL C; programs raise it if they need more.
         number = "{}.{}".format(*min(version, (1, 2)))
@@ -119,6 +138,15 @@ def _compiled(
             return emit(code, f"spirv64v{number}-unknown-unknown")
         translator = [found.translator, f"--spirv-max-version={number}", "-", "-o", "-"]
         return _run(translator, code, "llvm-spirv failed", folder)
+
+
+def _known(options: Sequence[str]) -> list[str]:
+    """Without vendors' own options, which clang would reject: `-cl-intel-greater-than-4GB-buffer-required`."""
+    return [
+        one
+        for one in options
+        if not one.startswith(_OF_VENDORS) and (not one.startswith("-cl-") or one.partition("=")[0] in _OF_OPENCL)
+    ]
 
 
 def _run(command: Sequence[str], given: bytes, what: str, folder: str) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -63,7 +62,7 @@ class OpenClApi:
         code = data
         if message.b == Language.SOURCE:
             text = data.decode(errors="replace")
-            options = tuple(shlex.split(message.text))
+            options = opencl_c.options_of(message.text)
             made = opencl_c.compiled(text, options, max(self.device.spirv), self.device.version)
             code = made.code
             if not made.has_lines:

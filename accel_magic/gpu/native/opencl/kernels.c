@@ -125,21 +125,23 @@ static size_t lanes_of(Handle kernel)
 static Handle chosen(Handle kernel, const struct program *program, const char *name)
 {
 	Handle traced = NULL, original = kernel;
+	uint32_t module = program->module;
 	int error;
 
 	if (program->left)
 		notebook_left(program->left, name);
-	else if (program->traced)
-		traced = BELOW(clCreateKernel)(program->traced, name, &error);
+	else if (program->traced && !(traced = BELOW(clCreateKernel)(program->traced, name, &error)))
+		module = 0;
 	if (traced && program->uses_lanes && lanes_of(traced) > MOST_LANES) {
 		notebook_left(TOO_MANY_LANES, name);
 		BELOW(clReleaseKernel)(traced);
 		traced = NULL;
+		module = 0;
 	}
 	if (traced)
 		memory_attach(traced);
 	kernel = traced ? traced : kernel;
-	remember(kernel, traced ? original : NULL, number_of(name, program->module), lanes_of(kernel));
+	remember(kernel, traced ? original : NULL, number_of(name, module), lanes_of(kernel));
 	return kernel;
 }
 

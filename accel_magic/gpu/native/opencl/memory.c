@@ -128,14 +128,15 @@ static enum sharing sharing_of(Handle device)
 	return (svm & FINE_GRAIN_BUFFER) && (svm & SVM_ATOMICS) && BELOW(clSVMAlloc) ? BUFFERS : NONE;
 }
 
-void memory_choose(Handle context)
+int memory_choose(Handle context)
 {
 	memory.chosen = context;
+	return traced_device(context) != NULL;
 }
 
 Handle memory_device(void)
 {
-	return traced_device(memory.chosen);
+	return memory.device;
 }
 
 int api_reachable(void)

@@ -4,10 +4,10 @@
 
 #include "opencl.h"
 
-/* The next module is for this context: whether that has the traced device. */
-void memory_choose(Handle context);
+/* The next module is for this context; whether it has the traced device. */
+int memory_choose(Handle context);
 
-/* The traced device in the chosen context; null if there is none. */
+/* The device of the maps; null before they are placed. */
 Handle memory_device(void);
 
 /* Tell a kernel with programs in it which memory it accesses. */

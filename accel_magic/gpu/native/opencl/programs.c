@@ -136,8 +136,7 @@ static int fits(Handle context)
 	static int is_reported;
 	struct ring *ring = notebook_ring();
 
-	memory_choose(context);
-	if (memory_device())
+	if (memory_choose(context))
 		return 1;
 	if (ring)
 		atomic_fetch_add(&ring->elsewhere, 1);

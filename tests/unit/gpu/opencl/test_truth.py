@@ -163,3 +163,13 @@ def test_each_work_items_own_values_add_up_to_all(truth):
 def test_programs_see_what_is_stored_and_loaded(truth):
     for seen, expected in truth["values"].values():
         assert seen == expected > 0
+
+
+@pytest.mark.parametrize(
+    "options",
+    ["-cl-intel-greater-than-4GB-buffer-required -cl-fast-relaxed-math", "-DONE=1 -cl-nv-verbose", "-DONE='"],
+)
+def test_options_of_vendors_do_not_keep_a_program_from_being_compiled(options):
+    words = opencl_c.options_of(options)
+
+    assert opencl_c.compiled("kernel void nothing(global int *a) { *a = 1; }", words, (1, 2)).code
