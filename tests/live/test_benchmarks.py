@@ -157,9 +157,8 @@ NEEDS = {"ocr": "rapidocr", "llm": "openvino_genai", "opencl": "pyopencl"}
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[THOROUGH] if name in SECOND else []) for name in BROKEN])
 def test_a_group_fails_if_what_it_measures_does_not_happen(name, benchmarks, monkeypatch, tmp_path, capsys):
     group, breaks = BROKEN[name]
-    if group in NEEDS:
-        if find_spec(NEEDS[group]) is None:
-            pytest.skip(f"{NEEDS[group]} is not installed")
+    if group in NEEDS and find_spec(NEEDS[group]) is None:
+        pytest.skip(f"{NEEDS[group]} is not installed")
     breaks(benchmarks, monkeypatch, tmp_path)
 
     assert benchmarks("run").main(["--quick", "--only", group]) == 1
