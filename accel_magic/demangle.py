@@ -75,6 +75,42 @@ def distinct(texts: Sequence[str]) -> list[str]:
     return [chosen[text] for text in texts]
 
 
+def short_names(symbols: Iterable[str]) -> dict[str, str]:
+    """A short name for each C++ symbol, different ones for different symbols: `kernels::add<…>`; others unchanged.
+
+    Namespaces and template arguments are left out as far as the rest is no other symbol's.
+    """
+    given = list(symbols)
+    whole = dict(zip(given, distinct(given), strict=True))
+    chosen = dict(whole)
+    for shorter in (_unqualified, _partly_qualified):
+        found = {symbol: shorter(name) if symbol.startswith(MANGLED) else name for symbol, name in whole.items()}
+        counts = Counter(found.values())
+        chosen = {
+            symbol: name if chosen[symbol] == whole[symbol] and counts[name] == 1 else chosen[symbol]
+            for symbol, name in found.items()
+        }
+    return chosen
+
+
+def _unqualified(name: str, parts: int = 1) -> str:
+    """The last parts of a qualified name, with `<…>` for template arguments."""
+    plain, depth = "", 0
+    for sign in name:
+        depth += (sign == "<") - (sign == ">")
+        if sign == "<" and depth == 1:
+            plain += "<…>"
+        elif not depth and sign != ">":
+            plain += sign
+    if depth or "{" in plain or "(" in plain:  # operators and lambdas
+        return name
+    return "::".join(plain.split("::")[-parts:])
+
+
+def _partly_qualified(name: str) -> str:
+    return _unqualified(name, 2)
+
+
 def signature(symbol: str) -> str:
     """Name of a C++ function with its parameters, as `add(int, int)`, or of a Rust function; others unchanged."""
     return _demangled(symbol).removeprefix("void ") if symbol.startswith(MANGLED) else symbol

@@ -196,6 +196,23 @@ def test_a_forked_child_starts_its_own_process_and_does_not_touch_the_parents(fr
     assert demangle.helper_pid() == pid
 
 
+@pytest.mark.parametrize(
+    ("symbols", "names"),
+    [
+        (["_ZTSN4dpnp7kernels3addIfEE", "_ZTSN4dpnp7kernels3mulIfEE"], ["add<…>", "mul<…>"]),
+        (["_ZN1a3addEv", "_ZN1b3addEv"], ["a::add()", "b::add()"]),
+        (
+            ["_ZTSN4dpnp7kernels3addIfEE", "_ZTSN4dpnp7kernels3addIdEE"],
+            ["dpnp::kernels::add<float>", "dpnp::kernels::add<double>"],
+        ),
+        (["_ZTSN1a1k3addIfEE", "_ZTSN1b1m3addIfEE"], ["k::add<…>", "m::add<…>"]),
+        (["add", "matmul_kernel_0d1d2d"], ["add", "matmul_kernel_0d1d2d"]),
+    ],
+)
+def test_short_names_are_those_of_one_symbol(symbols, names):
+    assert list(demangle.short_names(symbols).values()) == names
+
+
 @pytest.mark.skipif(not shutil.which("c++filt"), reason="binutils are not installed")
 def test_full_names_equal_those_of_binutils():
     symbols = ["_ZN3tbb6detail2r114notify_waitersEm", "_ZNKSt6vectorIiSaIiEE4sizeEv", "_ZNSt6vectorIiSaIiEEC1ERKS1_"]

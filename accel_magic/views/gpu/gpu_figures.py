@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from bokeh.models import BasicTicker, ColumnDataSource, FixedTicker, HBar, Quad, Scatter
 
-from accel_magic.demangle import readable
+from accel_magic.demangle import readable, short_names
 from accel_magic.errors import ResultError
 from accel_magic.gpu_tools import TOOLS
 from accel_magic.gpu_tools.figure import MOST_MARKS, Bars, Distribution, Points, Spans
@@ -78,7 +78,7 @@ def _bars(bars: Bars) -> Any:
     highest = max(float(lengths.max()), 1.0)
     plot = new_plot(bars.title, x_range=(0, highest * 1.05), y_range=(max(len(lengths), 4) - 0.4, -0.6))
     rows = list(range(len(lengths)))
-    names = [readable(name) for name in bars.names]
+    names, short = [readable(name) for name in bars.names], short_names(bars.names)
     data: dict[str, Any] = {
         "row": rows,
         "length": lengths,
@@ -99,7 +99,7 @@ def _bars(bars: Bars) -> Any:
     label(plot.xaxis, linear_ticks(highest), count_text)
     plot.xaxis.axis_label = bars.axis or None
     plot.yaxis.ticker = FixedTicker(ticks=rows, minor_ticks=[])
-    plot.yaxis.major_label_overrides = {row: shortened(name, LABEL_WIDTH) for row, name in enumerate(names)}
+    plot.yaxis.major_label_overrides = {row: shortened(short[name], LABEL_WIDTH) for row, name in enumerate(bars.names)}
     plot.yaxis.major_tick_line_color = None
     plot.ygrid.visible = False
     return plot

@@ -8,6 +8,7 @@ from accel_magic import terminal
 from accel_magic.analysis.gpu.host import summary
 from accel_magic.analysis.gpu.nothing import why_empty, why_no_program_ran
 from accel_magic.banners import banners_of
+from accel_magic.demangle import short_names
 from accel_magic.quantities import counted_text, duration_text, exact_text
 from accel_magic.recording.gpu_data import NOT_WANTED
 from accel_magic.views.element import element_html
@@ -171,5 +172,9 @@ def _tables(gpu: GpuAnalysis, limit: int) -> list[tuple[str, FormattedTable]]:
 
 
 def _shown(frame: pd.DataFrame) -> pd.DataFrame:
-    """Show files without their folders, to keep the column narrow."""
-    return frame.assign(file=frame["file"].str.rsplit("/", n=1).str[-1]) if "file" in frame else frame
+    """Show files without their folders, and C++ names without what all of them have, to keep the columns narrow."""
+    if "file" in frame:
+        frame = frame.assign(file=frame["file"].str.rsplit("/", n=1).str[-1])
+    if "name" in frame:
+        frame = frame.assign(name=frame["name"].map(short_names(frame["name"].dropna().astype(str).unique())))
+    return frame
