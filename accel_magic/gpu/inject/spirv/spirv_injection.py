@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 _WORK_GROUP: Final = 2
 _OPENCL_C: Final = 3
+_LINES: Final = frozenset({"Line", "NoLine"})
+_OF_IDS: Final = frozenset({"Name", "Decorate"})
 _OPENCL_C_2: Final = 200_000
 _MERGES: Final = frozenset({"LoopMerge", "SelectionMerge"})
 _RETURNS: Final = frozenset({"Return", "ReturnValue"})
@@ -108,7 +110,29 @@ def inject_spirv(
         if one.name == "Source" and one.words[0] == _OPENCL_C:
             # Intel's runtime has `get_enqueued_local_size`, which programs call, only from OpenCL C 2.0 on.
             one.words[1] = max(one.words[1], _OPENCL_C_2)
+    _remove_lines(module)
     return Injection(module.write(), reports, tuple(chosen.sites))
+
+
+def _remove_lines(module: SpirvModule) -> None:
+    """Remove lines and debug information, which are read: Intel's runtime optimizes kernels with it less."""
+    debug = {one.words[0] for one in module.sections["import"] if "DebugInfo" in string(one.words[1:])}
+    gone = set[int]()
+
+    def kept(one: SpirvInstruction) -> bool:
+        if one.name == "ExtInst" and one.words[2] in debug:
+            gone.add(one.words[1])
+            return False
+        return one.name not in _LINES
+
+    module.sections["type"][:] = filter(kept, module.sections["type"])
+    for function in module.functions:
+        function.code[:] = filter(kept, function.code)
+    for section in ("debug", "annotation"):
+        module.sections[section][:] = [
+            one for one in module.sections[section] if one.name not in _OF_IDS or one.words[0] not in gone
+        ]
+    module.sections["import"][:] = [one for one in module.sections["import"] if one.words[0] not in debug]
 
 
 def _probe(module: SpirvModule, attach: Attach, name: str, place: int) -> SpirvProbe:
