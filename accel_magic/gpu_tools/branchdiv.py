@@ -26,11 +26,22 @@ def _table(run: Run, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     `name` (of the kernel), `file`, `line`, `warps` (that reached it), `split` (warps whose lanes went both ways),
     `share` (of the warps that were split), `lanes`, `taken` (lanes), `site`, `kernel`.
     """
-    counts = summed(maps["branches"], "site", "warps")
+    counts = summed(_warps(maps["branches"]), "site", "warps")
     table = with_names(counts.merge(run.sites, on="site", how="left"), run)
     table = table.assign(share=table["split"] / table["warps"])
     names = ["name", "file", "line", "warps", "split", "share", "lanes", "taken", "site", "kernel"]
     return table[names].sort_values(["split", "warps"], ascending=False, kind="stable", ignore_index=True)
+
+
+def _warps(branches: pd.DataFrame) -> pd.DataFrame:
+    """Add the full warps that took a branch to the others; recordings of version 0.2 do not count them apart."""
+    if "full" not in branches:
+        return branches
+    counts = branches.astype("int64")
+    counts = counts.assign(
+        warps=counts["full"] + counts["rest"], taken=counts["taken"] + counts["width"] * counts["full"]
+    )
+    return counts.drop(columns=["full", "rest"])
 
 
 def _diverge(data: ToolData, rule: Rule[ToolData]) -> Iterator[Evidence]:

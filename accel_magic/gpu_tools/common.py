@@ -30,17 +30,21 @@ def summed(entries: pd.DataFrame, number: str, warps: str) -> pd.DataFrame:
     """Add up counters that have `STRIPES` copies each.
 
     Args:
-        entries: An array's `key` and counters; `idle` counts the inactive lanes.
+        entries: An array's `key` and counters; `idle` counts the inactive lanes, `width` is the lanes of a full warp
+            (32 where there is no such column: in recordings of version 0.2).
         number: Name of the column for the key without its stripe.
         warps: Name of the counter of warps.
 
     Returns:
-        One row per number that any warp reached: `number`, the counters without `idle`, and `lanes` (active ones).
+        One row per number that any warp reached: `number`, the counters, and `lanes` (active ones) instead of `idle`
+        and `width`.
 
     """
-    table = entries.assign(**{number: entries["key"] // STRIPES}).drop(columns="key").groupby(number).sum()
-    table = table[table[warps] > 0].astype("int64").reset_index()
-    return table.assign(lanes=LANES * table[warps] - table["idle"]).drop(columns="idle")
+    table = entries.astype("int64")
+    lanes = table.get("width", LANES) * table[warps] - table["idle"]
+    table = table.assign(**{number: table["key"] // STRIPES}, lanes=lanes)
+    table = table.drop(columns=["key", "idle", "width"], errors="ignore").groupby(number).sum()
+    return table[table[warps] > 0].reset_index()
 
 
 def ordered(table: pd.DataFrame, *first: str) -> pd.DataFrame:

@@ -138,7 +138,8 @@ AM_HELPER __u64 (*const gpu_block_number)(void) = (void *)608;	/* in the grid, r
 AM_HELPER __u64 (*const gpu_sm_id)(void) = (void *)509;		/* the multiprocessor; not on OpenCL devices */
 AM_HELPER __u64 (*const gpu_warp_id)(void) = (void *)510;	/* the warp's slot there */
 AM_HELPER __u64 (*const gpu_lane_id)(void) = (void *)511;	/* the lane in its warp, 0 to 31 */
-AM_HELPER __u64 (*const gpu_stripe_id)(void) = (void *)613;	/* chooses one of several counters: the multiprocessor, or the block */
+AM_HELPER __u64 (*const gpu_warp_size)(void) = (void *)614;	/* lanes of a full warp: 32, on OpenCL devices what a sub-group has */
+AM_HELPER __u64 (*const gpu_stripe_id)(void) = (void *)613;	/* chooses one of several counters: by the multiprocessor, or the block */
 
 /* Clocks. */
 AM_HELPER __u64 (*const gpu_globaltimer)(void) = (void *)502; /* nanoseconds, the same clock on all multiprocessors */
@@ -253,7 +254,7 @@ static __always_inline u32 gpu_nans(const struct gpu_ctx *ctx)
 
 /*
  * Warps that add to one counter wait for each other where it lies in memory. Where all warps of large grids do, each
- * counter is there GPU_STRIPES times, for a multiprocessor to choose by its number (on OpenCL devices a work-group), and the
+ * counter is there GPU_STRIPES times, for a multiprocessor to choose by its number (on OpenCL devices some work-groups in a row), and the
  * host adds them up:
  *
  *   GPU_MAP(counts, BPF_MAP_TYPE_GPU_ARRAY, u32, u64, SITES * GPU_STRIPES);
@@ -269,7 +270,7 @@ static __always_inline u32 gpu_stripe(u32 number)
 /* Lanes of a full warp that are not here: zero in most warps, so that counting them costs least. */
 static __always_inline u32 gpu_idle(u32 active)
 {
-	return 32 - __builtin_popcount(active);
+	return gpu_warp_size() - __builtin_popcount(active);
 }
 
 #endif

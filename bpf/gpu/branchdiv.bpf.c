@@ -5,10 +5,12 @@
 #define SITES 4096
 
 struct branch {
-	u64 warps; // that reached it
+	u64 full; // full warps of which all lanes took it
+	u64 rest; // other warps that reached it
 	u64 split;
-	u64 idle;  // lanes of these warps that did not
-	u64 taken; // lanes
+	u64 idle;  // lanes of the rest that did not reach it
+	u64 taken; // lanes of the rest that took it
+	u64 width; // lanes of a full warp
 };
 
 GPU_MAP(branches, BPF_MAP_TYPE_GPU_ARRAY, u32, struct branch, SITES * GPU_STRIPES);
@@ -22,6 +24,7 @@ int decide(struct gpu_ctx *ctx)
 	u32 taken = gpu_ballot(ctx->address), active = ctx->active;
 	u32 key = gpu_stripe(ctx->site), idle = gpu_idle(active);
 	struct branch *branch;
+	u64 *counter;
 
 	if (!gpu_is_leader())
 		return 0;
@@ -30,12 +33,15 @@ int decide(struct gpu_ctx *ctx)
 		__sync_fetch_and_add(&lost, 1);
 		return 0;
 	}
-	__sync_fetch_and_add(&branch->warps, 1);
+	branch->width = gpu_warp_size();
+	// One counter in most warps. Without nested conditions, each of which costs a processor more than an addition.
+	counter = taken == active && !idle ? &branch->full : &branch->rest;
+	__sync_fetch_and_add(counter, 1);
 	if (taken && taken != active)
 		__sync_fetch_and_add(&branch->split, 1);
 	if (idle)
 		__sync_fetch_and_add(&branch->idle, idle);
-	if (taken)
+	if (taken && counter == &branch->rest)
 		__sync_fetch_and_add(&branch->taken, __builtin_popcount(taken));
 	return 0;
 }

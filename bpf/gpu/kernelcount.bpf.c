@@ -6,7 +6,8 @@
 
 struct count {
 	u64 warps;
-	u64 idle; // lanes of these warps without a thread
+	u64 idle;  // lanes of these warps without a thread
+	u64 width; // lanes of a full warp
 };
 
 GPU_MAP(kernels, BPF_MAP_TYPE_GPU_ARRAY, u32, struct count, KERNELS * GPU_STRIPES);
@@ -22,6 +23,7 @@ int begin(struct gpu_ctx *ctx)
 	if (!count) {
 		__sync_fetch_and_add(&lost, 1);
 	} else {
+		count->width = gpu_warp_size();
 		__sync_fetch_and_add(&count->warps, 1);
 		if (idle)
 			__sync_fetch_and_add(&count->idle, idle);

@@ -8,7 +8,8 @@
 
 struct access {
 	u64 requests; // warps that came by
-	u64 idle; // lanes of these warps that did not take part
+	u64 idle;  // lanes of these warps that did not take part
+	u64 width; // lanes of a full warp
 	u64 sectors;
 	u64 passes;
 	u64 fewest; // passes that would do
@@ -27,6 +28,7 @@ static struct access *counted(struct gpu_ctx *ctx)
 		__sync_fetch_and_add(&lost, 1);
 		return 0;
 	}
+	access->width = gpu_warp_size();
 	__sync_fetch_and_add(&access->requests, 1);
 	if (idle)
 		__sync_fetch_and_add(&access->idle, idle);

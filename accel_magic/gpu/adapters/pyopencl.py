@@ -140,6 +140,7 @@ class _Twin:
         arguments: Numbers of the arguments that were set within the cell.
         refused: Why the copy does not run; "" if it does.
         is_checked: Whether a launch has been checked.
+        lanes: For each size of work-groups, the lanes of sub-groups, as `_Cell._lanes` returns them.
 
     """
 
@@ -150,6 +151,7 @@ class _Twin:
     arguments: set[int] = field(default_factory=set)
     refused: str = ""
     is_checked: bool = False
+    lanes: dict[tuple[int, int, int], int | None] = field(default_factory=dict)
 
 
 @dataclass
@@ -252,7 +254,7 @@ class _Cell:
                 time_ns=time.monotonic_ns(),
                 number=next(self.numbers),
                 kernel_number=-1 if twin.number is None else twin.number,
-                lanes=self._lanes(runs, block),
+                lanes=self._lanes(twin, runs, block),
             )
             self.observer.launching(request)
             done = own(queue, runs, global_size, local_size, *rest, **named)
@@ -385,9 +387,11 @@ class _Cell:
         except self.cl.Error:
             return None
 
-    def _lanes(self, kernel: Any, block: tuple[int, int, int]) -> int | None:
+    def _lanes(self, twin: _Twin, runs: Any, block: tuple[int, int, int]) -> int | None:
         """The lanes of a launch's sub-groups; None if its work-groups have several axes, or the driver does not say."""
-        return self._most_lanes(kernel, block) if block[1:] == (1, 1) else None
+        if block not in twin.lanes:
+            twin.lanes[block] = self._most_lanes(runs, block) if block[1:] == (1, 1) else None
+        return twin.lanes[block]
 
     def _grid(
         self, queue: Any, kernel: Any, global_size: Any, local_size: Any, *, multiplied: bool

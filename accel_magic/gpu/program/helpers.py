@@ -197,6 +197,7 @@ _TABLE = (
         612, "gpu_is_first", (Arg.ANY,), HelperResult.NUMBER, Lanes.VARYING, converges=True
     ),  # lowest lane with the value
     Helper(613, "gpu_stripe_id", (), HelperResult.NUMBER, Lanes.UNIFORM),  # for counters of which there are several
+    Helper(614, "gpu_warp_size", (), HelperResult.NUMBER, Lanes.UNIFORM),  # lanes of a full warp
 )
 
 _POLICY_TABLE = (

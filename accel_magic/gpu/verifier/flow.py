@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 
 _RESULTS: Final = MappingProxyType(
     # Uniform in larger groups than the warp that `Lanes.UNIFORM` guarantees.
-    dict.fromkeys((14, 504, 508, 506, 605, 609), Level.GRID) | dict.fromkeys((8, 503, 509, BLOCK_NUMBER), Level.BLOCK)
+    dict.fromkeys((14, 504, 508, 506, 605, 609, 614), Level.GRID)
+    | dict.fromkeys((8, 503, 509, BLOCK_NUMBER), Level.BLOCK)
 )
 _OWN: Final = MappingProxyType({THREAD_NUMBER: Own.THREAD, BLOCK_NUMBER: Own.BLOCK})
 _PARTS: Final = MappingProxyType({511: "lane", THREAD_NUMBER: "thread", BLOCK_NUMBER: "block"})

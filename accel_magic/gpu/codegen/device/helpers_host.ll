@@ -887,19 +887,18 @@ define dso_local noundef i64 @accel_helper_609(i64 noundef %0, i64 noundef %1, i
   ret i64 0
 }
 
-define dso_local range(i64 0, 33) i64 @accel_helper_610(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #7 {
+define dso_local range(i64 0, 2) i64 @accel_helper_610(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #7 {
   %6 = tail call fastcc i32 @active() #24
-  %7 = tail call fastcc i32 @lane_id() #24
-  %8 = tail call range(i32 0, 33) i32 @llvm.cttz.i32(i32 %6, i1 true)
-  %9 = icmp eq i32 %7, %8
-  %10 = zext i1 %9 to i32
-  %11 = tail call fastcc i32 @ballot(i32 noundef %6, i32 noundef %10) #24
-  %12 = tail call range(i32 0, 33) i32 @llvm.ctpop.i32(i32 %11)
-  %13 = zext nneg i32 %12 to i64
-  ret i64 %13
+  %7 = tail call fastcc i32 @distinct(i32 noundef %6) #24
+  %8 = zext nneg i32 %7 to i64
+  ret i64 %8
 }
 
-declare i32 @llvm.ctpop.i32(i32) #13
+define internal fastcc range(i32 0, 2) i32 @distinct(i32 noundef %0) unnamed_addr #2 {
+  %2 = icmp ne i32 %0, 0
+  %3 = zext i1 %2 to i32
+  ret i32 %3
+}
 
 define dso_local range(i64 0, 33) i64 @accel_helper_611(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #7 {
   %6 = trunc i64 %1 to i32
@@ -932,6 +931,10 @@ define dso_local range(i64 0, 4294967296) i64 @accel_helper_613(i64 noundef %0, 
 define internal fastcc i32 @stripe_id() unnamed_addr #8 {
   %1 = load i32, ptr getelementptr inbounds (i8, ptr @accel_self, i64 48), align 8
   ret i32 %1
+}
+
+define dso_local noundef i64 @accel_helper_614(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #2 {
+  ret i64 32
 }
 
 define dso_local i64 @accel_launch() local_unnamed_addr #7 {
@@ -1874,6 +1877,8 @@ define internal fastcc { i64, i32 } @claim(ptr noundef %0, i64 noundef %1, i64 n
   %37 = insertvalue { i64, i32 } %36, i32 %20, 1
   ret { i64, i32 } %37
 }
+
+declare i32 @llvm.ctpop.i32(i32) #13
 
 define internal fastcc range(i32 0, 33) i32 @distinct_words(i32 noundef %0) unnamed_addr #7 {
   %2 = tail call fastcc i32 @lane_id() #24

@@ -935,24 +935,21 @@ define internal fastcc void @block_barrier() unnamed_addr #4 {
 
 define dso_local range(i64 0, 33) i64 @accel_helper_610(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #11 {
   %6 = tail call fastcc i32 @active() #31
-  %7 = tail call fastcc i32 @lane_id() #30
-  %8 = tail call fastcc i32 @active() #31
-  %9 = tail call fastcc i32 @same(i32 noundef %8, i64 noundef %0) #31
-  %10 = tail call range(i32 0, 33) i32 @llvm.cttz.i32(i32 %9, i1 true)
-  %11 = icmp eq i32 %7, %10
-  %12 = zext i1 %11 to i32
-  %13 = tail call fastcc i32 @ballot(i32 noundef %6, i32 noundef %12) #31
-  %14 = tail call range(i32 0, 33) i32 @llvm.ctpop.i32(i32 %13)
-  %15 = zext nneg i32 %14 to i64
-  ret i64 %15
+  %7 = tail call fastcc i32 @distinct(i32 noundef %6, i64 noundef %0) #31
+  %8 = zext nneg i32 %7 to i64
+  ret i64 %8
 }
 
-define internal fastcc i32 @same(i32 noundef %0, i64 noundef %1) unnamed_addr #11 {
-  %3 = tail call i32 @llvm.nvvm.match.any.sync.i64(i32 %0, i64 %1)
-  ret i32 %3
+define internal fastcc range(i32 0, 33) i32 @distinct(i32 noundef %0, i64 noundef %1) unnamed_addr #11 {
+  %3 = tail call fastcc i32 @lane_id() #30
+  %4 = tail call fastcc i32 @same(i32 noundef %0, i64 noundef %1) #31
+  %5 = tail call range(i32 0, 33) i32 @llvm.cttz.i32(i32 %4, i1 true)
+  %6 = icmp eq i32 %3, %5
+  %7 = zext i1 %6 to i32
+  %8 = tail call fastcc i32 @ballot(i32 noundef %0, i32 noundef %7) #31
+  %9 = tail call range(i32 0, 33) i32 @llvm.ctpop.i32(i32 %8)
+  ret i32 %9
 }
-
-declare i32 @llvm.ctpop.i32(i32) #12
 
 define dso_local range(i64 0, 33) i64 @accel_helper_611(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #11 {
   %6 = trunc i64 %0 to i32
@@ -1010,6 +1007,11 @@ define dso_local range(i64 0, 2) i64 @accel_helper_612(i64 noundef %0, i64 nound
   ret i64 %11
 }
 
+define internal fastcc i32 @same(i32 noundef %0, i64 noundef %1) unnamed_addr #11 {
+  %3 = tail call i32 @llvm.nvvm.match.any.sync.i64(i32 %0, i64 %1)
+  ret i32 %3
+}
+
 define dso_local range(i64 0, 4294967296) i64 @accel_helper_613(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #2 {
   %6 = tail call fastcc i32 @stripe_id() #30
   %7 = zext i32 %6 to i64
@@ -1019,6 +1021,10 @@ define dso_local range(i64 0, 4294967296) i64 @accel_helper_613(i64 noundef %0, 
 define internal fastcc noundef i32 @stripe_id() unnamed_addr #2 {
   %1 = tail call fastcc i32 @sm_id() #30
   ret i32 %1
+}
+
+define dso_local noundef i64 @accel_helper_614(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #2 {
+  ret i64 32
 }
 
 define dso_local i64 @accel_launch() local_unnamed_addr #13 {
@@ -1989,6 +1995,8 @@ define internal fastcc { i64, i32 } @claim(ptr addrspace(1) noundef %0, i64 noun
   ret { i64, i32 } %37
 }
 
+declare i32 @llvm.ctpop.i32(i32) #12
+
 declare i32 @llvm.nvvm.shfl.sync.idx.i32(i32, i32, i32, i32) #26
 
 declare noundef i32 @llvm.nvvm.read.ptx.sreg.ctaid.x() #12
@@ -2031,8 +2039,6 @@ declare noundef i64 @llvm.nvvm.read.ptx.sreg.clock64() #24
 
 declare void @llvm.nvvm.bar.sync(i32) #23
 
-declare i32 @llvm.nvvm.match.any.sync.i64(i32, i64) #26
-
 define internal fastcc i32 @same_word(i32 noundef %0, i32 noundef %1) unnamed_addr #11 {
   %3 = tail call i32 @llvm.nvvm.match.any.sync.i32(i32 %0, i32 %1)
   ret i32 %3
@@ -2050,6 +2056,8 @@ define internal fastcc range(i32 0, 33) i32 @distinct_words(i32 noundef %0, i32 
 }
 
 declare i32 @llvm.nvvm.match.any.sync.i32(i32, i32) #26
+
+declare i32 @llvm.nvvm.match.any.sync.i64(i32, i64) #26
 
 declare i64 @llvm.umin.i64(i64, i64) #29
 

@@ -940,29 +940,66 @@ define internal void @block_barrier() unnamed_addr #0 {
 
 define range(i64 0, 33) i64 @accel_helper_610(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #0 {
   %6 = tail call i32 @active() #20
-  %7 = tail call i32 @lane_id() #20
-  %8 = tail call i32 @active() #20
-  %9 = tail call i32 @same(i32 noundef %8, i64 noundef %0) #20
-  %10 = tail call range(i32 0, 33) i32 @llvm.cttz.i32(i32 %9, i1 true)
-  %11 = icmp eq i32 %7, %10
-  %12 = zext i1 %11 to i32
-  %13 = tail call i32 @ballot(i32 noundef %12) #20
-  %14 = tail call range(i32 0, 33) i32 @llvm.ctpop.i32(i32 %13)
-  %15 = zext nneg i32 %14 to i64
-  ret i64 %15
+  %7 = tail call i32 @distinct(i32 noundef %6, i64 noundef %0) #20
+  %8 = zext nneg i32 %7 to i64
+  ret i64 %8
 }
 
-define internal i32 @same(i32 noundef %0, i64 noundef %1) unnamed_addr #0 {
-  %3 = trunc i64 %1 to i32
-  %4 = tail call i32 @same_word(i32 noundef %0, i32 noundef %3) #20
-  %5 = lshr i64 %1, 32
-  %6 = trunc nuw i64 %5 to i32
-  %7 = tail call i32 @same_word(i32 noundef %0, i32 noundef %6) #20
-  %8 = and i32 %7, %4
-  ret i32 %8
-}
+define internal range(i32 0, 33) i32 @distinct(i32 noundef %0, i64 noundef %1) unnamed_addr #0 {
+  %3 = tail call i32 @lane_id() #20
+  %4 = shl nsw i32 -1, %3
+  %5 = xor i32 %4, -1
+  %6 = and i32 %5, %0
+  %7 = lshr i64 %1, 32
+  %8 = trunc nuw i64 %7 to i32
+  %9 = trunc i64 %1 to i32
+  %10 = icmp eq i32 %6, 0
+  br i1 %10, label %14, label %11
 
-declare i32 @llvm.ctpop.i32(i32) #7
+11:                                               ; preds = %2
+  %12 = tail call range(i32 1, 33) i32 @llvm.ctlz.i32(i32 %6, i1 true)
+  %13 = xor i32 %12, 31
+  br label %16
+
+14:                                               ; preds = %2
+  %15 = tail call i32 @lane_id() #20
+  br label %16
+
+16:                                               ; preds = %14, %11
+  %17 = phi i32 [ %13, %11 ], [ %15, %14 ]
+  %18 = tail call i32 @from_lane(i32 noundef %8, i32 noundef %17) #20
+  %19 = zext i32 %18 to i64
+  %20 = shl nuw i64 %19, 32
+  %21 = tail call i32 @from_lane(i32 noundef %9, i32 noundef %17) #20
+  %22 = zext i32 %21 to i64
+  %23 = or disjoint i64 %20, %22
+  %24 = icmp ugt i64 %23, %1
+  %25 = zext i1 %24 to i32
+  %26 = tail call i32 @ballot(i32 noundef %25) #20
+  %27 = icmp eq i32 %26, 0
+  br i1 %27, label %28, label %33
+
+28:                                               ; preds = %16
+  %29 = icmp ne i64 %23, %1
+  %30 = or i1 %10, %29
+  %31 = zext i1 %30 to i32
+  %32 = tail call i32 @ballot(i32 noundef %31) #20
+  br label %40
+
+33:                                               ; preds = %16
+  %34 = tail call i32 @lane_id() #20
+  %35 = tail call i32 @same(i32 noundef %0, i64 noundef %1) #20
+  %36 = tail call range(i32 0, 33) i32 @llvm.cttz.i32(i32 %35, i1 true)
+  %37 = icmp eq i32 %34, %36
+  %38 = zext i1 %37 to i32
+  %39 = tail call i32 @ballot(i32 noundef %38) #20
+  br label %40
+
+40:                                               ; preds = %33, %28
+  %41 = phi i32 [ %39, %33 ], [ %32, %28 ]
+  %42 = tail call range(i32 0, 33) i32 @llvm.ctpop.i32(i32 %41)
+  ret i32 %42
+}
 
 define range(i64 0, 33) i64 @accel_helper_611(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #0 {
   %6 = trunc i64 %0 to i32
@@ -1020,13 +1057,23 @@ define range(i64 0, 2) i64 @accel_helper_612(i64 noundef %0, i64 noundef %1, i64
   ret i64 %11
 }
 
-define range(i64 0, 4294967296) i64 @accel_helper_613(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #0 {
+define internal i32 @same(i32 noundef %0, i64 noundef %1) unnamed_addr #0 {
+  %3 = trunc i64 %1 to i32
+  %4 = tail call i32 @same_word(i32 noundef %0, i32 noundef %3) #20
+  %5 = lshr i64 %1, 32
+  %6 = trunc nuw i64 %5 to i32
+  %7 = tail call i32 @same_word(i32 noundef %0, i32 noundef %6) #20
+  %8 = and i32 %7, %4
+  ret i32 %8
+}
+
+define range(i64 0, 32) i64 @accel_helper_613(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #0 {
   %6 = tail call i32 @stripe_id() #20
-  %7 = zext i32 %6 to i64
+  %7 = zext nneg i32 %6 to i64
   ret i64 %7
 }
 
-define internal i32 @stripe_id() unnamed_addr #0 {
+define internal range(i32 0, 32) i32 @stripe_id() unnamed_addr #0 {
   %1 = tail call i64 @_Z12get_group_idj(i32 noundef 2) #22
   %2 = tail call i64 @_Z14get_num_groupsj(i32 noundef 1) #22
   %3 = mul i64 %2, %1
@@ -1037,7 +1084,21 @@ define internal i32 @stripe_id() unnamed_addr #0 {
   %8 = tail call i64 @_Z12get_group_idj(i32 noundef 0) #22
   %9 = add i64 %7, %8
   %10 = trunc i64 %9 to i32
-  ret i32 %10
+  %11 = lshr i32 %10, 4
+  %12 = mul i32 %11, -1640531535
+  %13 = lshr i32 %12, 27
+  ret i32 %13
+}
+
+define range(i64 0, 4294967296) i64 @accel_helper_614(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #0 {
+  %6 = tail call i32 @warp_size() #20
+  %7 = zext i32 %6 to i64
+  ret i64 %7
+}
+
+define internal i32 @warp_size() unnamed_addr #0 {
+  %1 = tail call i32 @_Z22get_max_sub_group_sizev() #22
+  ret i32 %1
 }
 
 define i64 @accel_launch() local_unnamed_addr #6 {
@@ -2023,6 +2084,8 @@ define internal void @claim(ptr dead_on_unwind noalias nocapture writable writeo
   ret void
 }
 
+declare i32 @llvm.ctpop.i32(i32) #7
+
 declare i32 @accel_spirv_shuffle(i32 noundef, i32 noundef) local_unnamed_addr #16
 
 declare i64 @_Z12get_group_idj(i32 noundef) local_unnamed_addr #16
@@ -2078,6 +2141,8 @@ define internal range(i32 0, 33) i32 @distinct_words(i32 noundef %0, i32 noundef
   %9 = tail call range(i32 0, 33) i32 @llvm.ctpop.i32(i32 %8)
   ret i32 %9
 }
+
+declare i32 @_Z22get_max_sub_group_sizev() local_unnamed_addr #16
 
 declare i64 @llvm.umin.i64(i64, i64) #18
 

@@ -13,6 +13,7 @@ u64 of_groups(u32) NAMED("_Z14get_num_groupsj");
 u64 of_item(u32) NAMED("_Z12get_local_idj");
 u64 of_items(u32) NAMED("_Z23get_enqueued_local_sizej");
 u32 of_lane(void) NAMED("_Z22get_sub_group_local_idv");
+u32 of_lanes(void) NAMED("_Z22get_max_sub_group_sizev");
 u32 of_sub_group(void) NAMED("_Z16get_sub_group_idv");
 void of_barrier(u32) NAMED("_Z7barrierj");
 u64 accel_spirv_clock(void);
@@ -31,7 +32,14 @@ PART u64 time_ns(void) { return accel_spirv_clock(); }
 PART u64 cycles(void) { return accel_spirv_clock(); }
 PART u32 warp_id(void) { return of_sub_group(); }
 PART u32 lane_id(void) { return of_lane(); }
-PART u32 stripe_id(void) { return (u32)((of_group(2) * of_groups(1) + of_group(1)) * of_groups(0) + of_group(0)); }
+PART u32 warp_size(void) { return of_lanes(); }
+
+// A processor's threads run ranges of groups, a GPU runs groups near each other at once: sixteen in a row have one number,
+// which differs where the ranges' starts differ by any power of two.
+PART u32 stripe_id(void) {
+  u32 group = (u32)((of_group(2) * of_groups(1) + of_group(1)) * of_groups(0) + of_group(0));
+  return (group >> 4) * 0x9e3779b1u >> 27;
+}
 
 // Where the host writes its number before each launch; launches run one after the other.
 extern const u64 accel_launch_number;
@@ -53,6 +61,16 @@ PART u32 same_word(u32 mask, u32 value) {
 }
 
 PART u32 same(u32 mask, u64 value) { return same_word(mask, (u32)value) & same_word(mask, (u32)(value >> 32)); }
+
+// How many values the lanes in the mask have. Most lanes access ascending addresses: each compares with the lane before.
+PART u32 distinct(u32 mask, u64 value) {
+  u32 before = mask & ((1u << lane_id()) - 1), high = value >> 32, low = value;
+  u32 lane = before ? 31 - __builtin_clz(before) : lane_id();
+  u64 other = (u64)from_lane(mask, high, lane) << 32 | from_lane(mask, low, lane);
+  if (!ballot(mask, value < other)) return __builtin_popcount(ballot(mask, !before || value != other));
+  return __builtin_popcount(ballot(mask, lane_id() == (u32)__builtin_ctz(same(mask, value))));
+}
+
 PART void rejoin(u32 mask) {}
 
 #define LOCAL_AND_GLOBAL 3

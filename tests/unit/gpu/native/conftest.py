@@ -94,8 +94,9 @@ class Cell:
         """Return (warps, threads) of kernels that ran, by their names, from the map of `kernelcount`."""
         table = self.frame("kernels", process).query("warps > 0")
         names = {kernel.report.number: kernel.report.name for kernel in self.seen.kernels}
-        sums = table.groupby(table["key"] // 32)[["warps", "idle"]].sum()  # a kernel has 32 entries
-        return {names[key]: (warps, 32 * warps - idle) for key, warps, idle in sums.reset_index().to_numpy().tolist()}
+        table = table.assign(threads=table["width"] * table["warps"] - table["idle"])
+        sums = table.groupby(table["key"] // 32)[["warps", "threads"]].sum()  # a kernel has 32 entries
+        return {names[key]: (warps, threads) for key, warps, threads in sums.reset_index().to_numpy().tolist()}
 
     def notes(self, process=0):
         assert self.processes, self.seen.skipped

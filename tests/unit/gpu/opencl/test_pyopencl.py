@@ -296,6 +296,50 @@ answer(size=size, same=bool((table.warp == expected).all()), rows=len(table), un
     assert (found["rows"], found["unknown"]) == (64, 64)
 
 
+def test_sectors_and_branches_are_those_that_numpy_finds_for_each_sub_group(run):
+    found = run(
+        SETUP
+        + """
+source = '''kernel void gather(global const uint *from, global const uint *where, global uint *to)
+{
+    size_t i = get_global_id(0);
+    if (where[i] != 0xffffffff)
+        to[i] = from[where[i]];
+}'''
+items, groups = 1200, 200
+far = np.random.default_rng(5).permutation(1 << 16)[:items]
+here = np.arange(items)
+orders = {"ascending": here, "descending": here[::-1], "same": here * 0, "strided": here * 8, "random": far}
+orders["sparse"] = np.where(here % 3 == 1, here, 0xffffffff)
+orders["sparse and random"] = np.where(far % 5 > 1, far, 0xffffffff)
+program = cl.Program(context, source).build()
+words = cl.Buffer(context, cl.mem_flags.READ_WRITE, 1 << 18)
+seen, expected = {}, {}
+for name, order in orders.items():
+    where = cl.Buffer(context, cl.mem_flags.COPY_HOST_PTR, hostbuf=order.astype("u4"))
+    with gputrace("memtrace", "branchdiv", "kernelcount", device="opencl") as trace:
+        program.gather(queue, (items,), (groups,), words, where, words)
+        queue.finish()
+    result = trace.result
+    size = int(result.launches.lanes[0])
+    access = result.tools["memtrace"].query("operation == 'load'").sort_values("site").iloc[-1]
+    branch = result.tools["branchdiv"].iloc[0]
+    counted = result.tools["kernelcount"].iloc[0]
+    warps = [part for group in order.reshape(-1, groups) for part in np.split(group, range(size, groups, size))]
+    loads = [part[part != 0xffffffff] for part in warps]
+    took = [len(part) in (0, len(warp)) for part, warp in zip(loads, warps)]
+    seen[name] = [access.requests, access.lanes, access.sectors, branch.warps, branch.split, branch.lanes]
+    seen[name] += [min(branch.taken, branch.lanes - branch.taken), counted.warps, counted.threads]
+    lanes = sum(map(len, loads))
+    expected[name] = [sum(map(bool, map(len, loads))), lanes, sum(len(set(part // 8)) for part in loads)]
+    expected[name] += [len(warps), took.count(False), items, min(lanes, items - lanes), len(warps), items]
+answer(seen={name: list(map(int, row)) for name, row in seen.items()}, size=size,
+       expected={name: list(map(int, row)) for name, row in expected.items()})
+"""
+    )
+    assert found["seen"] == found["expected"]
+
+
 def test_no_opencl_device_is_a_typed_error(run):
     found = run(
         """
