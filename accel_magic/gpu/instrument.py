@@ -124,7 +124,10 @@ class Instrumenter:
         if self._spirv is None:
             self._spirv = compile_spirv([(source, each.moved(self._placed)) for source, each in self._sources])
             self.launch_words += self._spirv.launch_words
-        return inject_spirv(kernel.code, self._spirv, requested=self._requested, **first)
+        done = inject_spirv(kernel.code, self._spirv, requested=self._requested, **first)
+        for note in done.notes:
+            self.noted(note)
+        return done
 
     def launching(self, launch: LaunchRequest) -> None:
         """Prepare the device."""

@@ -12,7 +12,7 @@ from accel_magic.lab import level_zero, npu
 from tests.lab.conftest import GUEST, TEST_S
 from tests.support import thorough
 
-SECONDS = thorough.choose(5, 240)
+SECONDS = thorough.choose(2, 240)
 USER = 1000
 MOST_MIB = 200
 

@@ -20,11 +20,9 @@ SHOWN = re.compile(r"^\| `([^`]+)` \| .+ \|$", re.MULTILINE)
 FORM = re.compile(r"[a-z]+(\.[a-z0-9-]+)+")
 
 
+@functools.cache
 def modules():
     return {path: sources.tree(path) for path in sources.modules()}
-
-
-MODULES = modules()
 
 
 def name_of(node):
@@ -35,7 +33,7 @@ def subclasses(base):
     """Names of this class and all its subclasses."""
     bases = {
         node.name: {name_of(base) for base in node.bases}
-        for tree in MODULES.values()
+        for tree in modules().values()
         for node in sources.walked(tree)
         if isinstance(node, ast.ClassDef)
     }
@@ -93,7 +91,7 @@ def codes():
     """Find every code in the sources."""
     return {
         value
-        for tree in MODULES.values()
+        for tree in modules().values()
         for node in sources.walked(tree)
         for expression in stated(node)
         for value in values(expression)
@@ -133,7 +131,7 @@ def test_every_error_of_the_package_is_created_with_a_code():
     own_code = {"IoctlError", "DriverError", "PolicyRefusedError"}
     without = [
         f"{path.relative_to(PACKAGE)}:{node.lineno}"
-        for path, tree in MODULES.items()
+        for path, tree in modules().items()
         for node in sources.walked(tree)
         if isinstance(node, ast.Call)
         and name_of(node.func) in kinds - own_code

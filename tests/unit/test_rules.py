@@ -10,7 +10,7 @@ from accel_magic.findings import SEVERITIES
 from accel_magic.gpu.verifier import budget
 from tests.support.paths import ROOT
 from tests.support.sources import walked
-from tests.unit.test_error_codes import FORM, MODULES, all_codes
+from tests.unit.test_error_codes import FORM, all_codes, modules
 from tools.site_source import RULES, VERIFIER_RULES
 
 PAGES = {
@@ -29,7 +29,7 @@ def created(kind):
     """Number of rules of a class that the sources create."""
     return sum(
         isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == kind
-        for tree in MODULES.values()
+        for tree in modules().values()
         for node in walked(tree)
     )
 

@@ -193,9 +193,8 @@ class _Cell:
             source = vars(program).get("_source", "")
             done = own(program, options, *rest, **named)
             if self.watches and source:
-                words = options if isinstance(options, list | tuple) else opencl_c.options_of(options or "")
                 text = source.decode(errors="replace") if isinstance(source, bytes) else source
-                self.codes[program.int_ptr] = _Code(b"", text, tuple(map(str, words)), program)
+                self.codes[program.int_ptr] = _Code(b"", text, self._options(program), program)
             return done
 
         return build
@@ -334,10 +333,14 @@ class _Cell:
                 f"it is built for another device than {self.device.name}", "choose that one: --gpu N"
             )
         il, source = opencl_library.program_code(program.int_ptr)
-        options = program.get_build_info(devices[0], self.cl.program_build_info.OPTIONS)
         if not il and not source:
             source = self._source_of(program.int_ptr)
-        return _Code(il, source, opencl_c.options_of(options))
+        return _Code(il, source, self._options(program))
+
+    def _options(self, program: Any) -> tuple[str, ...]:
+        """What a program was built with: PyOpenCL adds its own options, such as the folder of its headers."""
+        first, *_ = program.get_info(self.cl.program_info.DEVICES)
+        return opencl_c.options_of(program.get_build_info(first, self.cl.program_build_info.OPTIONS))
 
     def _source_of(self, number: int) -> str:
         """The source of a program that PyOpenCL has loaded from its cache of binaries: its object may still have it.

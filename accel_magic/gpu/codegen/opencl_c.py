@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import shlex
@@ -25,7 +24,8 @@ _OLDEST: Final = 15
 """The first clang with pointers as llvmlite's LLVM and llvm-spirv 15 read them."""
 _NEWEST_READ: Final = 22
 _TIMEOUT_S: Final = 120.0
-_LEVEL: Final = 2
+_LEVELS: Final = (2, 1)
+"""Of optimization, the next if no translator to SPIR-V takes what clang's optimizer has written."""
 _OPENCL: Final = 300
 _OF_VENDORS: Final = ("-ze-", "-igc", "-vc-")
 _OF_OPENCL: Final = frozenset(
@@ -37,7 +37,11 @@ _OF_OPENCL: Final = frozenset(
     )
 )
 """OpenCL's options, which clang knows."""
-_ALWAYS: Final = ("-Xclang", "-finclude-default-header", "-gline-tables-only", "-emit-llvm", "-c", "-x", "cl")
+# Vectors are the driver's: those of clang change how often memory is accessed, and have types that SPIR-V lacks.
+_ALWAYS: Final = (
+    *("-Xclang", "-finclude-default-header", "-gline-tables-only", "-emit-llvm", "-c", "-x", "cl"),
+    *("-fno-vectorize", "-fno-slp-vectorize"),
+)
 NO_LINES: Final = "its source lines are not known: LLVM writes none (llvm-spirv of clang's version would)"
 
 
@@ -111,18 +115,25 @@ def compiled(source: str, options: Sequence[str], version: tuple[int, int], open
         ProgramError: The program does not compile for SPIR-V, e.g. because it uses a vendor's own functions.
 
     """
-    *others, last = compilers()
-    for one in others:
-        # llvm-spirv refuses some of what clang's optimizer writes (`freeze`); LLVM's own backend may take it.
-        with contextlib.suppress(ProgramError):
-            return CompiledKernels(_compiled(one, source, options, version, opencl), has_lines=True)
-    return CompiledKernels(_compiled(last, source, options, version, opencl), has_lines=False)
+    levels = (0,) if "-cl-opt-disable" in options else _LEVELS
+    left = list(compilers())
+    for level in levels:
+        for one in tuple(left):
+            try:
+                code = _bitcode(one, source, options, level, opencl)
+            except ProgramError as error:
+                failed = error
+                left.remove(one)
+                continue
+            try:
+                return CompiledKernels(_translated(one, code, version), has_lines=bool(one.translator))
+            except ProgramError as error:
+                # llvm-spirv refuses some of what clang's optimizer writes (`freeze`), LLVM's own backend other things.
+                failed = error
+    raise failed
 
 
-def _compiled(
-    found: OpenClCompiler, source: str, options: Sequence[str], version: tuple[int, int], opencl: int
-) -> bytes:
-    level = "0" if "-cl-opt-disable" in options else str(_LEVEL)
+def _bitcode(found: OpenClCompiler, source: str, options: Sequence[str], level: int, opencl: int) -> bytes:
     triple = "spir64-unknown-unknown" if found.translator else "spirv64-unknown-unknown"
     standard = [] if any(one.startswith("-cl-std=") for one in options) else ["-cl-std=CL1.2"]
     with tempfile.TemporaryDirectory(prefix="accel_magic_") as folder:
@@ -131,13 +142,15 @@ def _compiled(
         command = [found.clang, f"--target={triple}", *_ALWAYS, f"-fdebug-prefix-map={folder}/=", *standard]
         # clang leaves it to the platform's compiler.
         command += [f"-D__OPENCL_VERSION__={opencl}", f"-O{level}", *_known(options), "-o", "-", str(file)]
-        code = _run(command, b"", "OpenCL C cannot be compiled for tracing", folder)
-        # 1.2 suffices for OpenCL C; programs raise it if they need more.
-        number = "{}.{}".format(*min(version, (1, 2)))
-        if not found.translator:
-            return emit(code, f"spirv64v{number}-unknown-unknown")
-        translator = [found.translator, f"--spirv-max-version={number}", "-", "-o", "-"]
-        return _run(translator, code, "llvm-spirv failed", folder)
+        return _run(command, b"", "OpenCL C cannot be compiled for tracing", f"{folder}/")
+
+
+def _translated(found: OpenClCompiler, code: bytes, version: tuple[int, int]) -> bytes:
+    # 1.2 suffices for OpenCL C; programs raise it if they need more.
+    number = "{}.{}".format(*min(version, (1, 2)))
+    if not found.translator:
+        return emit(code, f"spirv64v{number}-unknown-unknown")
+    return _run([found.translator, f"--spirv-max-version={number}", "-", "-o", "-"], code, "llvm-spirv failed")
 
 
 def _known(options: Sequence[str]) -> list[str]:
@@ -149,7 +162,7 @@ def _known(options: Sequence[str]) -> list[str]:
     ]
 
 
-def _run(command: Sequence[str], given: bytes, what: str, folder: str) -> bytes:
+def _run(command: Sequence[str], given: bytes, what: str, folder: str = "") -> bytes:
     try:
         done = subprocess.run(command, input=given, capture_output=True, check=False, timeout=_TIMEOUT_S)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -160,6 +173,6 @@ def _run(command: Sequence[str], given: bytes, what: str, folder: str) -> bytes:
         lines = done.stderr.decode(errors="replace").splitlines()
         why = next((line for line in lines if "error:" in line), lines[-1] if lines else f"status {done.returncode}")
         raise ProgramError(
-            what, why=why.replace(f"{folder}/", "").strip(), fix="the kernel runs as it is", code="opencl.not-compiled"
+            what, why=why.replace(folder, "").strip(), fix="the kernel runs as it is", code="opencl.not-compiled"
         )
     return done.stdout

@@ -20,8 +20,7 @@ pytestmark = pytest.mark.skipif(shutil.which("objdump") is None, reason="objdump
 _LINE = re.compile(r"\s*([0-9a-f]+):\t((?:[0-9a-f]{2} )+)\s*\t?(.*)")
 LIBRARIES = [
     "libc.so",
-    "libstdc++",
-    *(pytest.param(name, marks=pytest.mark.thorough) for name in ("libm.so", "_multiarray_umath")),
+    *(pytest.param(name, marks=pytest.mark.thorough) for name in ("libstdc++", "libm.so", "_multiarray_umath")),
 ]
 _PLACE = 0x10000000
 _STRIDE = 256

@@ -57,6 +57,7 @@ pytestmark = pytest.mark.component
 
 FILES = {"to_html": "html", "to_parquet": "parquet", "to_perfetto": "json", "to_folded": "txt", "to_speedscope": "json"}
 """Methods that write a file, and its ending."""
+SUBJECTS = ("a flame trace", "a trace", "drm", "npu", "openvino")
 OURS = ("accel_magic.results", "accel_magic.result_bases", "accel_magic.subsystems", "accel_magic.analysis")
 """Where objects with more views are defined."""
 ELSEWHERE = {*FILES, "figure", "sql", "lazy", "scan", "to_iaprof", "to_bpftrace"}
@@ -268,7 +269,11 @@ def pages(result):
     return [repr(result), result._repr_mimebundle_()["text/html"]]
 
 
-@pytest.mark.parametrize("subject", sorted(subjects()))
+def test_the_subjects_are_those_of_the_recordings():
+    assert sorted(SUBJECTS) == sorted(subjects())
+
+
+@pytest.mark.parametrize("subject", SUBJECTS)
 def test_a_trace_without_hits_says_why(subject):
     whole = subjects()[subject]
     nothing = type(whole)(empty(whole.recording))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import json
 import re
 
-import nbformat
 import pytest
 from IPython.core.inputtransformer2 import TransformerManager
 
@@ -24,8 +24,14 @@ def text_of(notebook):
     return "\n".join("".join(cell["source"]) for cell in notebook["cells"])
 
 
+@pytest.fixture(scope="module")
+def nbformat():
+    """Imported by the tests that need it: it takes seconds."""
+    return importlib.import_module("nbformat")
+
+
 @EVERY
-def test_a_master_is_valid_and_has_no_outputs(name):
+def test_a_master_is_valid_and_has_no_outputs(name, nbformat):
     master = nbformat.read(material.master(name), as_version=4)
 
     nbformat.validate(master)
@@ -35,7 +41,7 @@ def test_a_master_is_valid_and_has_no_outputs(name):
 
 
 @EVERY
-def test_students_get_everything_but_solutions_and_tests(name):
+def test_students_get_everything_but_solutions_and_tests(name, nbformat):
     notebook = material.student(name)
 
     nbformat.validate(nbformat.reads(json.dumps(notebook), as_version=4))

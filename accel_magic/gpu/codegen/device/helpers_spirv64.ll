@@ -1067,13 +1067,13 @@ define internal i32 @same(i32 noundef %0, i64 noundef %1) unnamed_addr #0 {
   ret i32 %8
 }
 
-define range(i64 0, 32) i64 @accel_helper_613(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #0 {
+define range(i64 0, 256) i64 @accel_helper_613(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #0 {
   %6 = tail call i32 @stripe_id() #20
   %7 = zext nneg i32 %6 to i64
   ret i64 %7
 }
 
-define internal range(i32 0, 32) i32 @stripe_id() unnamed_addr #0 {
+define internal range(i32 0, 256) i32 @stripe_id() unnamed_addr #0 {
   %1 = tail call i64 @_Z12get_group_idj(i32 noundef 2) #22
   %2 = tail call i64 @_Z14get_num_groupsj(i32 noundef 1) #22
   %3 = mul i64 %2, %1
@@ -1086,7 +1086,7 @@ define internal range(i32 0, 32) i32 @stripe_id() unnamed_addr #0 {
   %10 = trunc i64 %9 to i32
   %11 = lshr i32 %10, 4
   %12 = mul i32 %11, -1640531535
-  %13 = lshr i32 %12, 27
+  %13 = lshr i32 %12, 24
   ret i32 %13
 }
 

@@ -38,7 +38,7 @@ PART u32 warp_size(void) { return of_lanes(); }
 // which differs where the ranges' starts differ by any power of two.
 PART u32 stripe_id(void) {
   u32 group = (u32)((of_group(2) * of_groups(1) + of_group(1)) * of_groups(0) + of_group(0));
-  return (group >> 4) * 0x9e3779b1u >> 27;
+  return (group >> 4) * 0x9e3779b1u >> 24;
 }
 
 // Where the host writes its number before each launch; launches run one after the other.

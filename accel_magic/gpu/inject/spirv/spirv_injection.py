@@ -1,7 +1,7 @@
 """Inserts calls of compiled programs into the kernels of a SPIR-V module.
 
-The programs are merged into the module as functions to be inlined, and called before each instruction that they attach
-to (or after a load, whose value is known there). The user's code is copied word by word.
+The programs are merged into the module as functions to be inlined, unless there are many places, and called before each
+instruction that they attach to (or after a load, whose value is known there). The user's code is copied word by word.
 """
 
 from __future__ import annotations
@@ -43,6 +43,13 @@ _RETURNS: Final = frozenset({"Return", "ReturnValue"})
 _HEAD: Final = frozenset({"Function", "FunctionParameter", "Label", "Variable", "Line", "NoLine"})
 _DONT_INLINE: Final = 2
 _INLINE: Final = 1
+_MOST_INLINED: Final = 64
+"""Places in a module: with 471 of them inlined, Intel's runtime compiled for 56 s, with calls for 8 s; calls take up to
+four times as long where the kernel does little else."""
+_CALLED: Final = (
+    "programs are called at more than {} places of a module, not inlined there, which would have taken the driver's "
+    "compiler minutes: its kernels take longer"
+)
 _UNTRACED: Final = {
     "Image": "accesses to images are not traced: the instruction has coordinates, no address",
     "GroupAsyncCopy": "asynchronous copies of work-groups are not traced",
@@ -111,7 +118,12 @@ def inject_spirv(
             # Intel's runtime has `get_enqueued_local_size`, which programs call, only from OpenCL C 2.0 on.
             one.words[1] = max(one.words[1], _OPENCL_C_2)
     _remove_lines(module)
-    return Injection(module.write(), reports, tuple(chosen.sites))
+    called = len(chosen.sites) > _MOST_INLINED
+    for function in module.functions:
+        if called and function.id in merged.functions.values():
+            function.code[0].words[2] = _DONT_INLINE
+    notes = (_CALLED.format(_MOST_INLINED),) if called else ()
+    return Injection(module.write(), reports, tuple(chosen.sites), notes)
 
 
 def _remove_lines(module: SpirvModule) -> None:

@@ -6,6 +6,8 @@ some with programs and in others without. So each program is also built without 
 
 import pytest
 
+from tests.support.thorough import choose
+
 pytestmark = pytest.mark.component
 
 SCRIPT = """
@@ -60,7 +62,7 @@ answer(
     misbuilt_traced=differing(right, plain_traced),
 )
 """
-KERNELS = 20
+KERNELS = choose(8, 20)
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(1, 50))])

@@ -238,6 +238,93 @@ answer(**found, right=bool((content(again, plain) == plain).all()))
     assert found["right"]
 
 
+def test_headers_of_pyopencl_are_found_as_when_it_builds_the_program(run, tmp_path):
+    (tmp_path / "mine.h").write_text("#define STEP 3\n")
+    found = run(
+        SETUP
+        + """
+SOURCE = '''
+#include <pyopencl-complex.h>
+#include "mine.h"
+kernel void squares(global const cfloat_t *from, global cfloat_t *to)
+{
+    to[get_global_id(0)] = cfloat_mulr(cfloat_mul(from[get_global_id(0)], from[get_global_id(0)]), STEP);
+}
+'''
+numbers = (data + 2j).astype("c8")
+given, to = buffer(numbers), buffer(0 * numbers)
+def both():
+    program = cl.Program(context, SOURCE).build(["-I", sys.argv[1]])
+    program.squares(queue, (64,), (16,), given, to)
+found = traced(both)
+answer(**found, right=bool(np.allclose(content(to, numbers), 3 * numbers ** 2)))
+""",
+        tmp_path,
+    )
+    assert found["reasons"] == {}
+    assert found["rows"] == [["squares", 1, 64]]
+    assert found["right"]
+
+
+# What clang's optimizer makes of the first are vectors of truth values, which SPIR-V lacks.
+COMPARING = """kernel void outside(global const float4 *from, global float *to)
+{
+    float4 here = from[get_global_id(0)];
+
+    to[get_global_id(0)] = here.x < 0 || here.y < 0 || here.z < 0 || here.w < 0 ? 1 : 2;
+}
+"""
+
+
+def test_conditions_on_the_parts_of_a_vector_are_translated(run):
+    found = run(
+        f"COMPARING = {COMPARING!r}\n"
+        + SETUP
+        + """
+import accel_magic.gpu.codegen.opencl_c as opencl_c
+everything, results = opencl_c.compilers(), {}
+for one in everything:
+    opencl_c.compilers = lambda: (one,)
+    points = np.random.default_rng(1).random((64, 4)).astype("f4") - 0.2
+    to = buffer(0 * data)
+    def both():
+        cl.Program(context, COMPARING).build().outside(queue, (64,), (16,), buffer(points), to)
+    found = traced(both)
+    expected = np.where((points < 0).any(axis=1), 1, 2)
+    results[one.clang] = [found["rows"], found["reasons"], bool((content(to, data) == expected).all())]
+answer(**results)
+"""
+    )
+    assert list(found.values()) == [[[["outside", 1, 64]], {}, True]] * len(found)
+
+
+def test_programs_at_many_places_are_called_which_a_note_says(run):
+    found = run(
+        SETUP
+        + """
+def found_at(places):
+    lines = "".join(f"if (i % {number + 2} == 0) to[i] += from[{number}];" for number in range(places))
+    source = f"kernel void many(global const float *from, global float *to) {{ size_t i = get_global_id(0); {lines} }}"
+    to = buffer(0 * data)
+    with gputrace("memtrace", device="opencl") as trace:
+        cl.Program(context, source).build().many(queue, (64,), (16,), a, to)
+        queue.finish()
+    table = trace.result.tools["memtrace"].query("operation == 'load'")
+    items = np.arange(64)
+    expected = sum(np.where(items % (number + 2) == 0, data[number], 0) for number in range(places))
+    right = bool((content(to, data) == expected).all())
+    taken = sum(int((items % (number + 2) == 0).sum()) for number in range(places))
+    return right, int(table.lanes.sum()) >= taken, list(trace.result.recording.notes), len(trace.result.sites)
+answer(few=found_at(5), many=found_at(60))
+"""
+    )
+    assert found["few"][:3] == [True, True, []]
+    right, counted, notes, sites = found["many"]
+    assert (right, counted) == (True, True)
+    assert sites > 64
+    assert "programs are called at more than 64 places" in notes[0]
+
+
 def test_what_does_not_compile_for_spirv_runs_as_it_is(run):
     found = run(
         SETUP
