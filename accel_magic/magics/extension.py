@@ -12,6 +12,7 @@ from traitlets import TraitError
 from accel_magic import subsystems
 from accel_magic.analysis.flame import cell_names
 from accel_magic.errors import MachineError, ProbeError
+from accel_magic.gpu.adapters import opencl_kernels
 from accel_magic.itt import collector
 from accel_magic.magics import flame_magic, gputrace_magic, ktrace_magic
 from accel_magic.magics.flame_magic import Flame, cells_of
@@ -61,6 +62,7 @@ def load(shell: Any) -> None:
     shell.input_transformers_cleanup.append(_as_line)
     with suppress(MachineError, OSError):  # a trace of ITT tasks reports it
         collector.install()
+    opencl_kernels.begin()
     for subsystem in subsystems.registered().values():
         subsystem.watch()
     if in_kernel(shell):  # a terminal shows text only
@@ -121,6 +123,7 @@ def unload(shell: Any) -> None:
     with suppress(ValueError):
         shell.input_transformers_cleanup.remove(_as_line)
     cell_names.use(dict)
+    opencl_kernels.end()
     for subsystem in subsystems.registered().values():
         subsystem.unwatch()
     compiler.stop()

@@ -21,6 +21,7 @@ from accel_magic.devices.launches import KernelSource, LaunchRequest
 from accel_magic.devices.opencl import opencl_library
 from accel_magic.devices.targets import SPIRV
 from accel_magic.errors import AccelMagicError
+from accel_magic.gpu.adapters import opencl_kernels
 from accel_magic.gpu.adapters.patching import absent, replaced, substituted
 from accel_magic.gpu.codegen import opencl_c
 from accel_magic.gpu.inject.spirv import spirv_limits
@@ -87,7 +88,6 @@ class PyOpenClAdapter:
             stack.callback(cell.close)
             for name, entry in _SETTERS.items():
                 stack.enter_context(replaced(cl.Kernel, name, cell.argument(getattr(cl.Kernel, name), entry)))
-            stack.enter_context(replaced(cl.Kernel, "__init__", cell.kernel(cl.Kernel.__init__)))
             stack.enter_context(replaced(cl.Program, "build", cell.build(cl.Program.build)))
             own = cl._cl._create_program_with_il  # noqa: SLF001 - how it makes programs from SPIR-V
             stack.enter_context(replaced(cl._cl, "_create_program_with_il", cell.with_il(own)))  # noqa: SLF001
@@ -163,7 +163,6 @@ class _Cell:
     memory: OpenClMemory
     open: bool = True
     codes: dict[int, _Code] = field(default_factory=dict)
-    kernels: dict[int, Any] = field(default_factory=dict)
     programs: dict[int, _Traced] = field(default_factory=dict)
     twins: dict[int, _Twin] = field(default_factory=dict)
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
@@ -173,7 +172,7 @@ class _Cell:
     def close(self) -> None:
         """Forget the copies."""
         self.open = False
-        for kept in (self.twins, self.programs, self.kernels, self.codes):
+        for kept in (self.twins, self.programs, self.codes):
             kept.clear()
 
     @property
@@ -209,17 +208,6 @@ class _Cell:
             return program
 
         return create
-
-    def kernel(self, own: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap the making of kernels: remember their programs, which drivers may forget before the kernels."""
-
-        def initialise(kernel: Any, program: Any, name: str) -> None:
-            own(kernel, program, name)
-            if self.watches:
-                self.kernels[kernel.int_ptr] = program if isinstance(program, self.cl.Program) else None
-                self.twins.pop(kernel.int_ptr, None)  # of another kernel, which is gone
-
-        return initialise
 
     def argument(self, own: Callable[..., Any], entry: int) -> Callable[..., Any]:
         """Wrap a method that sets arguments: the copy gets them too. `entry` is as in `_SETTERS`."""
@@ -277,9 +265,9 @@ class _Cell:
 
     def _new(self, kernel: Any) -> _Twin:
         try:
-            program = self.kernels.get(kernel.int_ptr) or kernel.program
+            program = opencl_kernels.program_of(kernel) or kernel.program
         except self.cl.Error:
-            reason = "its program was released before the cell: keep it in a variable, or build it in the cell"
+            reason = "its program is gone: run %load_ext accel_magic before the kernel is made, or make it in the cell"
             self.observer.skipped(kernel.function_name, reason)
             return _Twin(None, kernel, _Traced(None, None, reason))
         number = program.int_ptr

@@ -89,7 +89,30 @@ answer(**found, right=bool((content(c, data) == 2 * data).all()))
     )
     assert found["right"]
     # The runtime decides whether a kernel keeps its program.
-    assert found["rows"] == [["add", 1, 64]] or "was released before the cell" in found["reasons"]["add"]
+    assert found["rows"] == [["add", 1, 64]] or "its program is gone" in found["reasons"]["add"]
+
+
+def test_kernels_that_pyopencl_has_cached_in_an_earlier_cell_are_traced(run):
+    found = run(
+        SETUP
+        + """
+import pyopencl.array
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+shell.run_line_magic("load_ext", "accel_magic")
+numbers = pyopencl.array.to_device(queue, data)
+def twice():
+    return (numbers * 2 + 1).get()
+plain = twice()
+found = traced(twice)
+shell.run_line_magic("unload_ext", "accel_magic")
+answer(**found, right=bool((twice() == plain).all()), own=cl.Program.__getattr__.__module__.startswith("accel_magic"))
+"""
+    )
+    assert found["right"]
+    assert found["reasons"] == {}
+    assert found["rows"][0][:2] == ["axpb", 2]
+    assert not found["own"]
 
 
 def test_arguments_that_are_set_apart_from_the_launch_reach_the_copy(run):
