@@ -38,9 +38,10 @@ _OF_OPENCL: Final = frozenset(
 )
 """OpenCL's options, which clang knows."""
 # Vectors are the driver's: those of clang change how often memory is accessed, and have types that SPIR-V lacks.
+# Drivers emit `inline` functions, as C did before C99.
 _ALWAYS: Final = (
     *("-Xclang", "-finclude-default-header", "-gline-tables-only", "-emit-llvm", "-c", "-x", "cl"),
-    *("-fno-vectorize", "-fno-slp-vectorize"),
+    *("-fno-vectorize", "-fno-slp-vectorize", "-fgnu89-inline"),
 )
 NO_LINES: Final = "its source lines are not known: LLVM writes none (llvm-spirv of clang's version would)"
 

@@ -321,6 +321,48 @@ answer(**results)
     assert list(found.values()) == [[[["outside", 1, 64]], {}, True]] * len(found)
 
 
+# As if it was too long for clang to inline, which would leave it to another file, as C does.
+INLINE = """__attribute__((noinline)) inline int looped(global const int *from, int count)
+{
+    int sum = 0;
+
+    for (int i = 0; i < count; i++) {
+        if (from[i] % 3 == 1)
+            sum += from[i] * i;
+        else if (from[i] % 5 == 2)
+            sum -= i;
+        for (int j = 0; j < from[i] % 7; j++)
+            sum ^= from[(i + j) % count];
+    }
+    return sum;
+}
+
+kernel void twice(global const int *from, global int *to)
+{
+    int i = get_global_id(0);
+
+    to[i] = looped(from, i) + looped(from + 1, i / 2) * looped(from, 3);
+}
+"""
+
+
+def test_inline_functions_are_a_part_of_the_program(run):
+    found = run(
+        f"INLINE = {INLINE!r}\n"
+        + SETUP
+        + """
+numbers = np.random.default_rng(2).integers(0, 1000, 64).astype("i4")
+program = cl.Program(context, INLINE).build()
+given, plain, to = buffer(numbers), buffer(0 * numbers), buffer(0 * numbers)
+program.twice(queue, (64,), (16,), given, plain)
+found = traced(lambda: program.twice(queue, (64,), (16,), given, to), "memtrace")
+answer(**found, same=bool((content(to, numbers) == content(plain, numbers)).all()))
+"""
+    )
+    assert found["same"]
+    assert found["reasons"] == {}
+
+
 def test_programs_at_many_places_are_called_which_a_note_says(run):
     found = run(
         SETUP
