@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from accel_magic.errors import MachineError, ProgramError
 from accel_magic.gpu.codegen.spirv import emit
+from accel_magic.spirv.spirv_module import SpirvModule
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +28,9 @@ _TIMEOUT_S: Final = 120.0
 _LEVELS: Final = (2, 1)
 """Of optimization, the next if no translator to SPIR-V takes what clang's optimizer has written."""
 _OPENCL: Final = 300
+_STRIDE: Final = 6
+"""Operand of a copy by a work-group."""
+_NARROW: Final = 32
 _OF_VENDORS: Final = ("-ze-", "-igc", "-vc-")
 _OF_OPENCL: Final = frozenset(
     f"-cl-{name}"
@@ -150,8 +154,21 @@ def _translated(found: OpenClCompiler, code: bytes, version: tuple[int, int]) ->
     # 1.2 suffices for OpenCL C; programs raise it if they need more.
     number = "{}.{}".format(*min(version, (1, 2)))
     if not found.translator:
-        return emit(code, f"spirv64v{number}-unknown-unknown")
+        return _with_wide_strides(emit(code, f"spirv64v{number}-unknown-unknown"))
     return _run([found.translator, f"--spirv-max-version={number}", "-", "-o", "-"], code, "llvm-spirv failed")
+
+
+def _with_wide_strides(code: bytes) -> bytes:
+    """Give copies of work-groups a stride as wide as a pointer: LLVM's backend writes 32 bits, which drivers do not find."""
+    module = SpirvModule.read(code)
+    copies = [one for one in module.instructions() if one.name == "GroupAsyncCopy"]
+    integers = {one.words[0]: one.words[1] for one in module.sections["type"] if one.name == "TypeInt"}
+    constants = {one.words[1]: one.words for one in module.sections["type"] if one.name == "Constant"}
+    for one in copies:
+        kind, _, *value = constants.get(one.words[_STRIDE], (0, 0))
+        if integers.get(kind) == _NARROW:
+            one.words[_STRIDE] = module.constant(2 * _NARROW, value[0])
+    return module.write() if copies else code
 
 
 def _known(options: Sequence[str]) -> list[str]:

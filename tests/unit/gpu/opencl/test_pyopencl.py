@@ -321,6 +321,37 @@ answer(**results)
     assert list(found.values()) == [[[["outside", 1, 64]], {}, True]] * len(found)
 
 
+COPYING = """kernel void reversed(global const float *from, global float *to, local float *part)
+{
+    event_t copied = async_work_group_copy(part, from + get_group_id(0) * 16, 16, 0);
+
+    wait_group_events(1, &copied);
+    to[get_global_id(0)] = part[15 - get_local_id(0)];
+}
+"""
+
+
+def test_copies_by_work_groups_are_translated(run):
+    found = run(
+        f"COPYING = {COPYING!r}\n"
+        + SETUP
+        + """
+import accel_magic.gpu.codegen.opencl_c as opencl_c
+everything, results = opencl_c.compilers(), {}
+for one in everything:
+    opencl_c.compilers = lambda: (one,)
+    to = buffer(0 * data)
+    def both():
+        cl.Program(context, COPYING).build().reversed(queue, (64,), (16,), a, to, cl.LocalMemory(64))
+    found = traced(both)
+    expected = data.reshape(4, 16)[:, ::-1].ravel()
+    results[one.clang] = [found["rows"], found["reasons"], bool((content(to, data) == expected).all())]
+answer(**results)
+"""
+    )
+    assert list(found.values()) == [[[["reversed", 1, 64]], {}, True]] * len(found)
+
+
 # As if it was too long for clang to inline, which would leave it to another file, as C does.
 INLINE = """__attribute__((noinline)) inline int looped(global const int *from, int count)
 {
