@@ -159,7 +159,7 @@ def _translated(found: OpenClCompiler, code: bytes, version: tuple[int, int]) ->
 
 
 def _with_wide_strides(code: bytes) -> bytes:
-    """Give copies of work-groups a stride as wide as a pointer: LLVM's backend writes 32 bits, which drivers do not find."""
+    """Give copies by work-groups a stride as wide as a pointer: LLVM's backend writes 32 bits, which drivers lack."""
     module = SpirvModule.read(code)
     copies = [one for one in module.instructions() if one.name == "GroupAsyncCopy"]
     integers = {one.words[0]: one.words[1] for one in module.sections["type"] if one.name == "TypeInt"}
