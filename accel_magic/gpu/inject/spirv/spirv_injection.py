@@ -43,9 +43,9 @@ _RETURNS: Final = frozenset({"Return", "ReturnValue"})
 _HEAD: Final = frozenset({"Function", "FunctionParameter", "Label", "Variable", "Line", "NoLine"})
 _DONT_INLINE: Final = 2
 _INLINE: Final = 1
-_MOST_INLINED: Final = 64
-"""Places in a module: with 471 of them inlined, Intel's runtime compiled for 56 s, with calls for 8 s; calls take up to
-four times as long where the kernel does little else."""
+_MOST_INLINED: Final = 32
+"""Places in a module: with 471 of them inlined, Intel's runtime compiled for 56 s, with calls for 8 s; with 59 in one
+kernel of nested loops it did not end. Calls take up to four times as long where the kernel does little else."""
 _CALLED: Final = (
     "programs are called at more than {} places of a module, not inlined there, which would have taken the driver's "
     "compiler minutes: its kernels take longer"

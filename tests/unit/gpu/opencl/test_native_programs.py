@@ -106,7 +106,8 @@ def test_all_kernels_at_once_threads_and_a_second_build(run, native):
 
     assert (found["status"], found["said"]) == (0, "0 6 count 1"), found["errors"]
     assert len(found["launches"]) == 60
-    assert found["notes"] == []
+    # This file's kernels have many places in all.
+    assert [note.partition(" at ")[0] for note in found["notes"]] == ["programs are called"]
 
 
 @pytest.mark.parametrize("mask", ["unified", "buffers", ""])
