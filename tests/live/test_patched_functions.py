@@ -52,6 +52,7 @@ def test_both_ways_have_the_same_hits_columns_and_values(library, kind):
         tables[way] = t.result
 
     patched, kernel = tables["patched"], tables["kernel"]
+    assert patched.plan.skipped == ()
     assert set(patched.probes["way"]) == {"patched"}
     assert set(kernel.probes["way"]) == {"breakpoint"}
     assert hits(patched) == hits(kernel)
@@ -84,6 +85,7 @@ def test_functions_that_need_a_breakpoint_and_those_on_their_page_get_one(librar
         functions.one(1)
         os.getppid()
 
+    assert t.result.plan.skipped == ()
     ways = t.result.probes.set_index("function")["way"].to_dict()
     assert ways == {"sys_enter_getppid": "", **dict.fromkeys(NAMES, "patched")}
 
