@@ -60,7 +60,7 @@ def _listen() -> None:
     """
 
     def hook(event: str, arguments: tuple[object, ...]) -> None:
-        if event in _KEPT_EVENTS and _keepers:
+        if _keepers and event in _KEPT_EVENTS:  # both are None once Python has cleared this module at its end
             for keep in list(_keepers.values()):
                 keep(arguments[0])
 

@@ -12,19 +12,21 @@ import numpy as np
 
 BYTES: Final = 128 << 20
 """What is read; more than the caches of most processors."""
-_ROUNDS: Final = 3
+_FEWEST, _MOST = 4, 16
+"""Rounds: on a busy machine some are slow, so there are more until several are about as fast as the best."""
+_CLOSE: Final = 1.1
 _MOST_THREADS: Final = 16
 
 
 @cache
 def read_bytes_per_s() -> float:
-    """Read memory with all processors, and return the best of three rounds, bytes/s. Takes some 100 ms once."""
+    """Read memory with all processors, and return the best of several rounds, bytes/s. Takes some 100 ms once."""
     threads = min(len(os.sched_getaffinity(0)), _MOST_THREADS)
     parts = np.array_split(np.ones(BYTES, np.uint8), threads)
-    best = float("inf")
+    spent: list[float] = []
     with ThreadPoolExecutor(threads) as pool:
-        for _ in range(_ROUNDS):
+        while len(spent) < _FEWEST or (len(spent) < _MOST and sorted(spent)[_FEWEST - 2] > _CLOSE * min(spent)):
             began = time.perf_counter()
             list(pool.map(np.max, parts))
-            best = min(best, time.perf_counter() - began)
-    return BYTES / best
+            spent.append(time.perf_counter() - began)
+    return BYTES / min(spent)

@@ -1,5 +1,6 @@
 import gc
 import marshal
+import subprocess
 import sys
 import types
 import weakref
@@ -117,3 +118,21 @@ def test_code_of_an_unpickled_function_is_kept_while_names_are_collected():
     del names
     gc.collect()
     assert there() is None
+
+
+ENDING = """
+import os, sys
+from accel_magic.kernel.stacks import python_names
+
+class Last:
+    def __del__(self, execute=exec, write=os.write):
+        execute("write(1, b'executed')", {"write": write})
+
+sys.last, sys.kept = Last(), python_names  # Python clears modules that are still in use, and then sys
+python_names.PythonNames()
+"""
+
+
+def test_code_that_is_executed_when_python_has_cleared_its_modules_is_no_error():
+    done = subprocess.run([sys.executable, "-c", ENDING], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("executed", "")
