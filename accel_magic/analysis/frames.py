@@ -99,12 +99,16 @@ def latency_frame(recording: Recording) -> pd.DataFrame:
                     for name, q in (("p50_ns", 0.5), ("p90_ns", 0.9), ("p99_ns", 0.99))
                 },
                 "max_ns": float(largest) if total else np.nan,
-                "unfinished": max(int(recording.hits[point.id]) - int(recording.unpaired[point.id]) - total, 0),
+                "unfinished": 0 if point.partly_measured else _unfinished(recording, point.id, total),
                 "histogram": pd.Series(counts[filled].astype(np.int64), index=buckets.EDGES[filled]),
             }
         )
     names = ["probe", "function", "count", *LATENCY, "unfinished", "histogram"]
     return pd.DataFrame(rows, columns=names).set_index(["probe", "function"])
+
+
+def _unfinished(recording: Recording, point: int, measured: int) -> int:
+    return max(int(recording.hits[point]) - int(recording.unpaired[point]) - measured, 0)
 
 
 def _by_point(ids: NDArray[np.generic], names: Iterable[str]) -> pd.Categorical:

@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 
 #define AREA_MAGIC 0x3174746963636101ull
-#define AREA_VERSION 6
+#define AREA_VERSION 7
 
 enum {
 	MOST_SPECS = 32,
@@ -46,10 +46,20 @@ struct python_layout {
 	uint32_t reserved;
 };
 
+/* What becomes of tasks that are directly within another one of the trace, or around it. */
+enum nesting {
+	PLAIN,
+	COVERING, /* COVERED tasks directly within these are only counted */
+	COVERED,
+	NAMING, /* they say what the task within is: all but the first around each are only counted */
+};
+
 /* One pattern of the trace; an excluding one removes what others match. */
 struct spec {
 	uint32_t excludes;
 	uint32_t page_faults; /* records have those of the process during the task */
+	uint32_t nesting;
+	uint32_t reserved;
 	char domain[SPEC_TEXT];
 	char task[SPEC_TEXT];
 };
@@ -111,7 +121,7 @@ struct name {
 };
 
 struct frame {
-	uint64_t start;
+	uint64_t start; /* 0: the task is only counted */
 	const void *domain;
 	uint32_t point; /* NOT_SELECTED if only its end must be recognized */
 	uint32_t page_faults; /* of the process when it began, with COUNTS_FAULTS; 0 if they are not counted */

@@ -41,7 +41,16 @@ PYTHON: Final = np.dtype(
     ]
 )
 CLOCK: Final = np.dtype([("sequence", "<u4"), ("uses_tsc", "<u4"), ("tsc", "<u8"), ("ns", "<u8"), ("mult", "<u8")])
-SPEC: Final = np.dtype([("excludes", "<u4"), ("page_faults", "<u4"), ("domain", _TEXT), ("task", _TEXT)])
+SPEC: Final = np.dtype(
+    [
+        ("excludes", "<u4"),
+        ("page_faults", "<u4"),
+        ("nesting", "<u4"),
+        ("reserved", "<u4"),
+        ("domain", _TEXT),
+        ("task", _TEXT),
+    ]
+)
 CONTROL: Final = np.dtype(
     [
         ("magic", "<u8"),

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MAGIC: Final = 0x3174746963636101
-VERSION: Final = 6
+VERSION: Final = 7
 MOST_SPECS: Final = 32
 MOST_SLOTS: Final = 256
 MOST_DEPTH: Final = 120
@@ -30,10 +30,12 @@ MOST_FILES: Final = 64
 """Of each kind: libraries that looked for a collector, and files that were noted."""
 FILE_BYTES: Final = 256
 LARGEST_RINGS: Final = 1 << 30
+NESTINGS: Final = ("", "covering", "covered", "naming")
+"""Numbers of `accel_magic.probes.plan.Nesting`: `enum nesting` in area.h."""
 VARIABLE: Final = "ACCEL_MAGIC_ITT"
 """Environment variable that tells collectors where the memory is: `PID:DESCRIPTOR:TOKEN`."""
 
-CONTROL_BYTES: Final = 448 + MOST_SPECS * (8 + 2 * SPEC_TEXT)
+CONTROL_BYTES: Final = 448 + MOST_SPECS * (16 + 2 * SPEC_TEXT)
 NAME_BYTES: Final = 512
 SLOT_BYTES: Final = 192 + 24 * MOST_DEPTH
 COUNTERS_BYTES: Final = 64

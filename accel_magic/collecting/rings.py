@@ -151,7 +151,8 @@ class Rings:
         return bool(len(self._threads()))
 
     @property
-    def filling(self) -> bool:
-        """Whether a ring is more than 1/16 full."""
+    def filled(self) -> float:
+        """Share of the fullest ring that is full."""
         slots = self.area.used_slots
-        return bool(((slots["head"] - slots["tail"]) * np.uint64(16) > slots["room"]).any())
+        shares = (slots["head"] - slots["tail"]) / np.maximum(slots["room"], 1)
+        return float(shares.max(initial=0))

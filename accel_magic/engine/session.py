@@ -438,6 +438,7 @@ def _source(
             numbers=tuple(functions.numbers.tolist()),
             latency=tuple(point.latency for point in plan.patched_points),
             library=str(library_file.library()),
+            rare=all(presets.of(point.probe) is not None for point in plan.patched_points),
             most_bytes=most_bytes,
         ),
         tasks=None

@@ -56,7 +56,7 @@ def attach(plan: Plan, *, native: bool, undo: ExitStack) -> tuple[TaskTrace, tup
     trace = task_records.TaskTrace(
         [
             *(
-                task_records.Pattern(point.target, point.function, page_faults=point.page_faults)
+                task_records.Pattern(point.target, point.function, page_faults=point.page_faults, nesting=point.nesting)
                 for point in plan.task_points
             ),
             *(task_records.Pattern(pattern.domain, pattern.task, excludes=True) for pattern in plan.exclusions),

@@ -76,13 +76,17 @@ struct api_table {
 };
 
 enum {
-	NOT_SELECTED = INT32_MAX,
+	NOT_SELECTED = (1 << 28) - 1,
 	HANDLE_LISTS = 4096,
 	SETTLED_S = 1,
 	CACHE_LINE = 64,
 };
 
+/* In `chosen`, beside the point. */
 #define FAULTS_CHOSEN (1u << 31)
+#define NESTING_SHIFT 28
+#define NESTING(chosen) ((chosen) >> NESTING_SHIFT & 3u)
+#define POINT(chosen) ((chosen) & NOT_SELECTED)
 
 /*
  * What a trace selects of a domain's tasks of one name. The name's handle points to a list of them, and the first one lies
@@ -90,9 +94,10 @@ enum {
  */
 struct choice {
 	uint32_t area_number;	  /* the area of the trace, as in `area_number` */
-	volatile uint32_t bucket; /* of the histogram, in which the last of these tasks was counted */
+	volatile uint16_t bucket; /* of the histogram, in which the last of these tasks was counted */
+	volatile uint16_t named;  /* the NAMING task around it that was recorded last, and its outermost task; 0: none */
 	const struct domain *domain;
-	volatile uint64_t chosen; /* upper half: the trace's generation; lower half: the point, and FAULTS_CHOSEN */
+	volatile uint64_t chosen; /* upper half: the trace's generation; lower half: point, nesting, FAULTS_CHOSEN */
 	struct choice *next;
 };
 
@@ -259,11 +264,14 @@ static uint32_t page_faults(void)
 	return (uint32_t)(usage.ru_minflt + usage.ru_majflt) | COUNTS_FAULTS;
 }
 
-static int counts_faults(uint32_t point)
+/* A point with what its pattern asks for, as in `chosen`. */
+static uint32_t with_options(uint32_t point)
 {
 	const struct name *name = (const struct name *)(area + control->names) + point;
+	const struct spec *spec = &control->specs[name->spec % MOST_SPECS];
 
-	return name->spec < MOST_SPECS && control->specs[name->spec].page_faults;
+	return point | (spec->nesting & 3u) << NESTING_SHIFT |
+	       (control->recording && spec->page_faults ? FAULTS_CHOSEN : 0);
 }
 
 static int is_noted(const struct file *files, uint32_t count, int pid, const char *path)
@@ -311,9 +319,8 @@ static void look_up(struct choice *choice, const struct domain *domain, const ch
 
 	lock_area();
 	point = point_of(domain->name, task);
-	if (point != NOT_SELECTED && control->recording && counts_faults(point))
-		point |= FAULTS_CHOSEN;
-	choice->chosen = (uint64_t)control->generation << 32 | point;
+	choice->named = 0;
+	choice->chosen = (uint64_t)control->generation << 32 | (point == NOT_SELECTED ? point : with_options(point));
 	pthread_mutex_unlock(&control->lock);
 	if (point != NOT_SELECTED)
 		note_files(task);
@@ -459,6 +466,38 @@ static void start_over(struct slot *slot)
 
 /* Tasks */
 
+/* Whether a task that begins is only counted, or, if it is a NAMING one, at least until one within it begins. */
+static int is_only_counted(const struct thread *thread, uint32_t depth, uint32_t chosen)
+{
+	const struct choice *outer;
+
+	if (LIKELY(NESTING(chosen) < COVERED))
+		return 0;
+	if (NESTING(chosen) == NAMING)
+		return 1;
+	outer = depth && depth <= MOST_DEPTH ? thread->open[depth - 1] : NULL;
+	return outer && NESTING((uint32_t)outer->chosen) == COVERING;
+}
+
+/* The NAMING task at this depth, in `named` of the task within it. */
+static uint16_t name_at(const struct thread *thread, uint32_t depth)
+{
+	uint32_t outermost = (uint32_t)thread->open[0]->chosen;
+	uint16_t name = (uint16_t)(POINT((uint32_t)thread->open[depth]->chosen) * 31u + POINT(outermost) * 1009u + 1);
+
+	return name ? name : 1;
+}
+
+/* A task that begins within a NAMING one has that one recorded, if it is not known for it yet. */
+static void begin_outer(struct thread *thread, uint32_t depth)
+{
+	const struct choice *outer = thread->open[depth - 1], *choice = thread->open[depth];
+
+	if (outer && thread->open[0] && NESTING((uint32_t)outer->chosen) == NAMING &&
+	    choice->named != name_at(thread, depth - 1))
+		thread->slot->frames[depth - 1].start = thread->slot->frames[depth].start - 1;
+}
+
 static void task_begin(const struct domain *domain, struct id id, struct id parent, const struct handle *handle)
 {
 	struct thread *thread = self;
@@ -466,6 +505,7 @@ static void task_begin(const struct domain *domain, struct id id, struct id pare
 	struct choice *choice;
 	struct frame *frame;
 	uint32_t point, depth, chosen;
+	int measured;
 
 	(void)id, (void)parent;
 	if (!control || !control->enabled)
@@ -480,21 +520,23 @@ static void task_begin(const struct domain *domain, struct id id, struct id pare
 		start_over(slot);
 	choice = choice_of(domain, handle, slot->generation);
 	chosen = choice ? (uint32_t)choice->chosen : NOT_SELECTED;
-	point = chosen & ~FAULTS_CHOSEN;
-	if (point != NOT_SELECTED) { /* the clock would wait for these, but not for fetching them */
+	point = POINT(chosen);
+	depth = slot->depth++;
+	measured = point != NOT_SELECTED && !is_only_counted(thread, depth, chosen);
+	if (measured) { /* the clock would wait for these, but not for fetching them */
 		__builtin_prefetch(&thread->counters[point], 1);
 		__builtin_prefetch(&thread->histograms[point][choice->bucket], 1);
 	}
-	depth = slot->depth++;
 	if (LIKELY(depth < MOST_DEPTH)) {
 		thread->open[depth] = choice;
 		frame = &slot->frames[depth];
 		frame->domain = domain;
 		frame->point = point;
 		frame->page_faults = !LIKELY(!(chosen & FAULTS_CHOSEN)) ? page_faults() : 0;
-		if (point != NOT_SELECTED)
-			frame->start = now();
-	} else if (point != NOT_SELECTED) {
+		frame->start = measured ? now() : 0;
+		if (measured && depth)
+			begin_outer(thread, depth);
+	} else if (measured) {
 		thread->counters[point].lost++;
 	}
 	if (point != NOT_SELECTED)
@@ -516,15 +558,16 @@ static void take_stacks(struct record *record, const struct place *place)
 		record->python_stack = python_stack(table, control->most_stacks, pid, &control->python, place);
 }
 
-static void record(struct slot *slot, struct counters *counters, const struct frame *frame, uint64_t duration,
-		   const struct place *place)
+/* Returns whether there was room. */
+static int record(struct slot *slot, struct counters *counters, const struct frame *frame, uint64_t duration,
+		  const struct place *place)
 {
 	struct record *record;
 	uint64_t head = slot->head;
 
 	if (head - slot->tail >= slot->room) {
 		counters->lost++;
-		return;
+		return 0;
 	}
 	record = (struct record *)(area + slot->ring + (head & (slot->room - 1)) * control->record_bytes);
 	record->time = frame->start + (uint64_t)control->shift_ns;
@@ -540,6 +583,7 @@ static void record(struct slot *slot, struct counters *counters, const struct fr
 	if (control->user_stacks || control->python_stacks)
 		take_stacks(record, place);
 	__atomic_store_n(&slot->head, head + 1, __ATOMIC_RELEASE);
+	return 1;
 }
 
 static void finish(struct thread *thread, uint32_t depth, const struct place *place)
@@ -549,6 +593,7 @@ static void finish(struct thread *thread, uint32_t depth, const struct place *pl
 	uint64_t duration = now() - frame->start;
 	unsigned bucket = bucket_of(duration);
 	uint64_t *histogram = thread->histograms[frame->point];
+	struct choice *choice = thread->open[depth];
 
 	counters->total += duration;
 	if (duration > counters->longest)
@@ -557,10 +602,12 @@ static void finish(struct thread *thread, uint32_t depth, const struct place *pl
 		histogram[bucket]++;
 	else
 		__atomic_fetch_add(&histogram[bucket], 1, __ATOMIC_RELAXED);
-	if (LIKELY(thread->open[depth]))
-		thread->open[depth]->bucket = bucket;
-	if (control->recording)
-		record(thread->slot, counters, frame, duration, place);
+	if (LIKELY(choice))
+		choice->bucket = (uint16_t)bucket;
+	if (control->recording && !record(thread->slot, counters, frame, duration, place))
+		return;
+	if (!LIKELY(!choice || NESTING((uint32_t)choice->chosen) != NAMING))
+		thread->open[depth + 1]->named = name_at(thread, depth); /* of the task that had it measured */
 }
 
 /* Ends the domain's innermost task; tasks of other domains above it were left without an end. */
@@ -586,7 +633,7 @@ static void end_task(const struct domain *domain, const struct place *place)
 	if (!depth) /* it began before the trace */
 		goto out;
 	slot->depth = depth - 1;
-	if (slot->frames[depth - 1].point != NOT_SELECTED)
+	if (slot->frames[depth - 1].point != NOT_SELECTED && slot->frames[depth - 1].start)
 		finish(thread, depth - 1, place);
 out:
 	leave(slot);

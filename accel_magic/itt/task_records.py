@@ -42,12 +42,22 @@ forks.in_child(_forget_in_child)
 
 @dataclass(frozen=True)
 class Pattern:
-    """Tasks to trace, or with `excludes` to leave out, as globs; `page_faults`: records have those of the process."""
+    """Tasks to trace, or with `excludes` to leave out, as globs.
+
+    Attributes:
+        domain: Glob of their domains.
+        task: Glob of their names.
+        excludes: Leave them out.
+        page_faults: Records have those of the process.
+        nesting: Which of them are measured and recorded, one of `collector_memory.NESTINGS`.
+
+    """
 
     domain: str
     task: str
     excludes: bool = False
     page_faults: bool = False
+    nesting: str = ""
 
 
 @dataclass(frozen=True)
@@ -158,6 +168,8 @@ class TaskTrace:
             control["specs"][index] = (
                 pattern.excludes,
                 pattern.page_faults,
+                collector_memory.NESTINGS.index(pattern.nesting),
+                0,
                 pattern.domain.encode(),
                 pattern.task.encode(),
             )

@@ -123,6 +123,7 @@ def _parse_word(word: str) -> tuple[ProbeSpec, ...]:
             kernels=probe.kernels,
             counted=probe.counted,
             page_faults=probe.page_faults,
+            nesting=probe.nesting,
         )
         for probe in presets.probes(name)
     )

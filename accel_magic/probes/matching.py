@@ -235,6 +235,7 @@ def _expanded(
                 total=spec.total,
                 counted=spec.counted,
                 page_faults=spec.page_faults,
+                nesting=spec.nesting,
             )
             for point in found.points
         ]
@@ -328,6 +329,7 @@ def _distinct(expansions: list[Expansion]) -> list[ProbePoint]:
             kept,
             counted=point.counted and taken.counted,
             page_faults=point.page_faults or taken.page_faults,
+            nesting=kept.nesting if point.nesting == taken.nesting else "",
         )
     return list(places.values())
 

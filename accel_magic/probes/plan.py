@@ -14,6 +14,9 @@ Way = Literal["", "patched", "breakpoint"]
 """How a user-space function is probed: its first instructions are replaced in this process, or by the kernel."""
 Uprobes = Literal["auto", "patched", "kernel"]
 """How they should be probed: patched where possible, only patched, or only by the kernel."""
+Nesting = Literal["", "covering", "covered", "naming"]
+"""Which ITT tasks are measured and recorded; all are counted. `covered`: all but those directly within a `covering`
+task, of which all are. `naming`, for tasks that say what the task within them is: the first around each."""
 StackKind = Literal["kernel", "user", "python"]
 """Stacks that can be recorded with each event: kernel, native user code, Python code of this process."""
 
@@ -32,8 +35,8 @@ class ProbeSpec:
     `target` is the kernel module, tracepoint category, library ('' = any, kernel probes only) or ITT domain, or a unit;
     `name` is the glob for functions, events or tasks, or a number in that unit; `provider` is set for USDT only. The
     other fields come from a preset's probe: its own columns, the column to add up, whether it is only counted, whether
-    its tasks have page faults, and whether the probe may be missing (`group`: a missing probe is reported only if its
-    whole group is missing; `kernels`: those that have it, in words).
+    its tasks have page faults, which of them are measured, and whether the probe may be missing (`group`: a missing
+    probe is reported only if its whole group is missing; `kernels`: those that have it, in words).
     """
 
     text: str
@@ -47,6 +50,7 @@ class ProbeSpec:
     total: str = ""
     counted: bool = False
     page_faults: bool = False
+    nesting: Nesting = ""
     optional: bool = False
     group: str = ""
     kernels: str = ""
@@ -164,6 +168,8 @@ class ProbePoint:
         total: The capture that the kernel adds up over all hits; for measured calls, over those that returned 0.
         counted: Only count its hits, also by thread, and measure its calls: no events, even if the trace records them.
         page_faults: `itt` points only: each event has the page faults of its process meanwhile.
+        nesting: `itt` points only: which tasks are measured and recorded; all are counted. `partly_measured` says
+            whether some may not be.
         way: User-space functions only: how it is probed.
         usdt_arguments: USDT points only; `semaphore` is the file offset of the probe's counter (0 = none).
         aliases: Other names of the same address.
@@ -194,7 +200,13 @@ class ProbePoint:
     shortest_ns: int = 0
     counted: bool = False
     page_faults: bool = False
+    nesting: Nesting = ""
     way: Way = ""
+
+    @property
+    def partly_measured(self) -> bool:
+        """Whether some of its hits are only counted, although it is measured."""
+        return self.nesting in {"covered", "naming"}
 
 
 @dataclass(frozen=True)

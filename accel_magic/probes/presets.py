@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
+    from accel_magic.probes.plan import Nesting
+
 
 @dataclass(frozen=True)
 class PresetProbe:
@@ -31,6 +33,7 @@ class PresetProbe:
         counted: It is only counted, by thread, for the traced process and its descendants: no events, for what happens
             too often to record each hit. A probe that the user adds for the same place has events.
         page_faults: Of ITT tasks: their events have `page_faults`, those of the task's process meanwhile.
+        nesting: Of ITT tasks: which of them are measured and recorded, where all would cost too much.
 
     """
 
@@ -42,6 +45,7 @@ class PresetProbe:
     kernels: str = ""
     counted: bool = False
     page_faults: bool = False
+    nesting: Nesting = ""
 
 
 @dataclass(frozen=True)

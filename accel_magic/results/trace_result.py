@@ -168,7 +168,7 @@ class TraceResult(Result):
         yield Lost(unfinished, "calls had not ended when the trace ended", "missed")
         yield Lost(self.stacks_lost, "events have no stack: the table of stacks was full", "incomplete")
         if recording.limit_reached:
-            yield Lost(max(self.hits - kept, 0), "hits came after the event limit", "left out")
+            yield Lost(max(self.hits - kept - recording.only_counted, 0), "hits came after the event limit", "left out")
 
     def scan(self) -> ds.Dataset:
         """The events as a `pyarrow.dataset.Dataset`: those of a dataset's files, which it reads in batches.

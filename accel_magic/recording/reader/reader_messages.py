@@ -71,6 +71,7 @@ class Functions(Message, frozen=True):
         numbers: Numbers of the functions, by point.
         latency: Which of them are measured.
         library: Path of the library that patches, which adjusts the clock.
+        rare: Whether they are called so seldom that their rings fill slowly.
         most_bytes: Records to keep; then recording stops.
 
     """
@@ -80,6 +81,7 @@ class Functions(Message, frozen=True):
     numbers: tuple[int, ...]
     latency: tuple[bool, ...]
     library: str
+    rare: bool
     most_bytes: int
 
 

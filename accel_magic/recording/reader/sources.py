@@ -28,7 +28,9 @@ BUSY_S = 0.01
 """Interval between drains while rings are filling."""
 _QUIET_S = 0.05
 _QUIET_SHARE = 16
-"""Rings that are less full than 1 / this after the longest pause are given as long a pause again."""
+"""Rings of the kernel that are less full than 1 / this after the longest pause are given as long a pause again."""
+_FILLED = 0.25
+"""How full the fullest ring of a thread may become during a pause."""
 _HIT_NS, _HIT_WITH_NATIVE_STACK_NS = 100, 500
 """Minimum time between records of a program on one CPU: at most half of the measured time."""
 
@@ -165,6 +167,23 @@ class KernelMapSource:
             os.close(fd)
 
 
+class Pace:
+    """How long threads' rings are left undrained: until the fullest is `_FILLED`, if it fills as fast as before.
+
+    Each time that the reader runs, it may take a CPU from a thread of the traced code, for which others wait then.
+    """
+
+    def __init__(self, longest_s: float) -> None:
+        self._longest_s = longest_s
+        self._pause_s = BUSY_S
+
+    def next(self, filled: float) -> float:
+        """Return the next pause, s, given the share of the fullest ring that was filled during the last one."""
+        wanted = self._pause_s * (_FILLED / filled if filled else 2)
+        self._pause_s = max(min(wanted, 2 * self._pause_s, self._longest_s), BUSY_S)
+        return self._pause_s
+
+
 class TaskSource:
     """ITT tasks of the notebook's process and its descendants."""
 
@@ -182,12 +201,13 @@ class TaskSource:
         self._rings = Rings(Area(given.memory.fd, collector_memory.TASKS), given.record_bytes)
         self._patterns = given.patterns
         self._room = given.most_bytes
+        self._pace = Pace(_QUIET_S)
 
     def go(self, start_ns: int) -> None:
         """Do nothing: the notebook's process enables the collectors."""
 
     def pause_s(self) -> float:
-        return BUSY_S if self._rings.filling else _QUIET_S
+        return self._pace.next(self._rings.filled)
 
     def drain(self, ring: int, file: int) -> int:  # noqa: ARG002 - the only one
         count = self._rings.drain(file)
@@ -273,13 +293,14 @@ class FunctionSource:
         self._room = given.most_bytes
         self._adjust_clock = ctypes.CDLL(given.library).accel_magic_patching_tick
         self._adjust_clock.argtypes = [ctypes.c_void_p]
+        self._pace = Pace(_QUIET_S if given.rare else BUSY_S)
 
     def go(self, start_ns: int) -> None:
         """Do nothing: the notebook's process enables the probes."""
 
     def pause_s(self) -> float:
         self._adjust_clock(self._rings.area.address)
-        return BUSY_S
+        return self._pace.next(self._rings.filled)
 
     def drain(self, ring: int, file: int) -> int:  # noqa: ARG002 - the only one
         count = self._rings.drain(file)

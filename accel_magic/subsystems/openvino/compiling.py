@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 
 from accel_magic.subsystems.openvino import preset
-from accel_magic.subsystems.openvino.layers import types_of
 from accel_magic.subsystems.openvino.task_frames import CREATED, INFERENCE
 
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ def _constants(trace: OpenVinoTrace) -> pd.DataFrame:
         started = made["start_ns"].to_numpy()
         running = np.searchsorted(begins, started, side="right") > np.searchsorted(ends, started)
         made = made[running]
-    duration = made.groupby(types_of(trace, made).astype(str))["duration_ns"]
+    duration = made.groupby(trace.types[made.index].astype(str))["duration_ns"]
     table = pd.DataFrame(
         {
             "kind": pd.Series("constant", duration.size().index, dtype="str"),

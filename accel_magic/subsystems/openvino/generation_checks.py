@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _FEW: Final = 3
 """Generations below which the first cannot be compared with the later ones."""
 _MOST_SHARE: Final = 1.2
-"""Of the memory's speed: weights that are read faster come from a cache, or the machine was busy when it was measured."""
+"""Of the memory's speed: weights that are read faster are in a cache, or the machine was busy when it was measured."""
 
 
 def lacks_generations(openvino: OpenVinoData) -> str:
@@ -68,7 +68,7 @@ def decode_bound(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[E
     """Each token needs all weights, and reading them takes most of its inference."""
     speed = float(openvino.recording.machine[MEMORY_SPEED])
     for model, reached in _weights_per_s(openvino).items():
-        weights = float(openvino.models["weights_bytes"][model])
+        weights = float(openvino.models["weights_bytes"].loc[str(model)])
         if weights >= rule.limits["least_bytes"] and rule.threshold < reached / speed <= _MOST_SHARE:
             numbers = {"share": reached / speed, "reached_gb": reached / 1e9, "speed_gb": speed / 1e9}
             yield Evidence({**numbers, "weights_gb": weights / 1e9, "model": str(model)})

@@ -16,7 +16,6 @@ import pandas as pd
 
 from accel_magic.subsystems.openvino import preset
 from accel_magic.subsystems.openvino.compiled_models import generations_in, layers_in
-from accel_magic.subsystems.openvino.layers import types_of
 from accel_magic.subsystems.openvino.pipelines import Generation
 
 if TYPE_CHECKING:
@@ -455,7 +454,7 @@ def _types(trace: OpenVinoTrace) -> Mapping[str, set[str]]:
     inside = executions["inference"].to_numpy() >= 0
     models = trace.inferences["model"].astype(str).to_numpy(object)
     if len(models) and inside.any():
-        kinds = types_of(trace, executions)[inside]
+        kinds = trace.types[inside]
         pairs = pd.DataFrame({"model": models[executions["inference"].to_numpy()[inside]], "kind": kinds})
         for model, kind in pairs.drop_duplicates().itertuples(index=False):
             found.setdefault(model, set()).add(kind)
@@ -490,7 +489,7 @@ def layers_by_phase(trace: OpenVinoTrace, found: GenerationsFound) -> pd.DataFra
             "model": models[of[chosen]],
             "phase": phases[of[chosen]],
             "name": own["name"].astype(str).to_numpy(),
-            "type": types_of(trace, own),
+            "type": trace.types[chosen],
             "duration_ns": own["duration_ns"].to_numpy(),
         }
     )

@@ -11,7 +11,7 @@ from accel_magic.subsystems.openvino import versions
 from accel_magic.subsystems.openvino.compiled_models import layers_in, models_in
 from accel_magic.subsystems.openvino.input_shapes import is_dynamic
 from accel_magic.subsystems.openvino.model_names import INSERTED
-from accel_magic.subsystems.openvino.task_frames import LAYER, LOOP, PRIMITIVE, TYPE
+from accel_magic.subsystems.openvino.task_frames import LAYER, LOOP, PRIMITIVE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -105,7 +105,7 @@ def _grouped(trace: OpenVinoTrace, executions: pd.DataFrame) -> pd.DataFrame:
             "parent": np.where(parent >= 0, names[np.maximum(parent, 0)], "") if len(names) else names,
             "duration_ns": executions["duration_ns"].to_numpy(),
             "own_ns": executions["own_ns"].to_numpy(),
-            "type": types_of(trace, executions),
+            "type": trace.types[executions.index],
             "primitive": _primitives(trace, executions),
             "threads": _threads(trace, executions),
         }
@@ -190,16 +190,6 @@ def _reorders(table: pd.DataFrame) -> pd.Series[bool]:
     return table["type"].eq(_CONVERTING) | (unknown & ~state & (table["primitive"].eq(REORDER) | named))
 
 
-def types_of(trace: OpenVinoTrace, executions: pd.DataFrame) -> NDArray[np.object_]:
-    """Type of each execution, from the task around it, `Convolution::execute`; '' if there is none."""
-    around = trace.of_kind(TYPE)
-    places = trace.within(around, executions)
-    categories = [str(name).partition("::")[0] for name in around["name"].cat.categories]
-    names = np.array([*categories, ""], object)
-    codes = around["name"].cat.codes.to_numpy()
-    return names[np.where(places >= 0, codes[places], -1)] if len(codes) else np.full(len(places), "", object)
-
-
 def _primitives(trace: OpenVinoTrace, events: pd.DataFrame) -> NDArray[np.object_]:
     """Names of the primitives that ran within each execution, on its thread."""
     inner = trace.of_kind(PRIMITIVE)
@@ -222,7 +212,7 @@ def _only(events: pd.DataFrame, column: str) -> pd.Series[str]:
 def _threads(trace: OpenVinoTrace, events: pd.DataFrame) -> NDArray[np.float64]:
     """Number of threads with a parallel loop or primitive during each execution; NaN if none were traced."""
     work = trace.tasks[trace.tasks["kind"].isin([LOOP, PRIMITIVE])]
-    if not (work["kind"] == LOOP).any():
+    if LOOP not in set(trace.totals["kind"]):
         return np.full(len(events), np.nan)
     start, end = events["start_ns"].to_numpy(), events["end_ns"].to_numpy()
     own, number = events["tid"].to_numpy(), np.ones(len(events))

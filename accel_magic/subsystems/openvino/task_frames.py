@@ -82,7 +82,11 @@ class OpenVinoTrace:
 
     @cached_property
     def totals(self) -> pd.DataFrame:
-        """One row per task that was seen, exact: `kind`, `domain`, `name`, and the columns of `TraceResult.latency`."""
+        """One row per task that was seen, exact: `kind`, `domain`, `name`, and the columns of `TraceResult.latency`.
+
+        These are of the tasks that were measured: of types, the first around each node, and of loops, those outside of
+        nodes and primitives. Others have only been counted.
+        """
         table = latency_frame(self.recording).reset_index(drop=True)
         points = self.recording.plan.latency_points
         kinds = [*map(kind_of, points)]
@@ -96,7 +100,8 @@ class OpenVinoTrace:
             table.insert(at, name, pd.Series(values, dtype="str"))
         total = self.recording.histograms.total_ns
         table["total_ns"] = total.astype(np.float64)
-        return table[(table["kind"] != OTHER) & (table["count"] > 0)].reset_index(drop=True)
+        hit = self.recording.hits[[point.id for point in points]] > 0
+        return table[(table["kind"] != OTHER) & hit].reset_index(drop=True)
 
     @cached_property
     def tasks(self) -> pd.DataFrame:
@@ -199,6 +204,27 @@ class OpenVinoTrace:
         return found
 
     @cached_property
+    def types(self) -> NDArray[np.object_]:
+        """Type of each of `executions`, from the task around it, `Convolution::execute`; '' if it is not known.
+
+        These tasks are recorded only around the first execution of a node: others have the type of one in an inference
+        of the same name, if there is only one such type, or of any with the node's name.
+        """
+        executions, around = self.executions, self.of_kind(TYPE)
+        places = self.within(around, executions)
+        names = np.array([*(str(name).partition("::")[0] for name in around["name"].cat.categories), ""], object)
+        codes = around["name"].cat.codes.to_numpy()
+        found = names[np.where(places >= 0, codes[places], -1)] if len(codes) else np.full(len(places), "", object)
+        inferences = self.of_kind(INFERENCE)["name"].astype(str).to_numpy(object)
+        inside = executions["inference"].to_numpy()
+        known = inside >= 0 if len(inferences) else np.zeros(len(inside), bool)
+        events = pd.DataFrame({"name": executions["name"].astype(str).to_numpy(object), "type": found})
+        events["of"] = np.where(known, inferences[np.where(known, inside, 0)] if len(inferences) else "", "")
+        for key in (["name", "of"], ["name"]):
+            events["type"] = events["type"].where(events["type"] != "", _only_type(events, key))
+        return events["type"].to_numpy(object)
+
+    @cached_property
     def waiting_calls(self) -> WaitingCalls:
         """The calls from Python that wait for an inference, and their inferences."""
         calls = self.python_calls((preset.CALL,))
@@ -260,6 +286,13 @@ class OpenVinoTrace:
         """Position of the innermost other task around each task, on the same thread; -1 if there is none."""
         thread, start = tasks["tid"].to_numpy(), tasks["start_ns"].to_numpy()
         return enclosing(thread, start, tasks["end_ns"].to_numpy(), thread, start)
+
+
+def _only_type(events: pd.DataFrame, key: list[str]) -> pd.Series[str]:
+    """The type that executions with the same key have, if it is only one; else ''."""
+    pairs = events.loc[events["type"] != "", [*key, "type"]].drop_duplicates().drop_duplicates(key, keep=False)
+    joined: pd.Series[str] = events[key].merge(pairs, on=key, how="left")["type"].fillna("")
+    return joined
 
 
 def _stream_ns(inferences: pd.DataFrame) -> pd.Series[int]:

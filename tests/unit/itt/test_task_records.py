@@ -715,3 +715,85 @@ answer(found)
     # Some more: of the interpreter, the new thread and the records themselves.
     for pages, faults in zip((0, 300, 0, 1000), counted, strict=True):
         assert pages <= faults < pages + 200
+
+
+NESTED = """
+import threading
+names = dict(inference="ov::phases::cpu::inference", type="ov::op::cpu::exec", layer="ov::op::cpu::details",
+             primitive="dnnl::primitive::execute", loop="tbb")
+domains = {kind: library.make_domain(name.encode()) for kind, name in names.items()}
+def task(kind, name, *inside):
+    library.begin(domains[kind], library.make_handle(name.encode()))
+    for each in inside: task(*each)
+    library.end(domains[kind])
+loop = ("loop", "parallel_for")
+def infer(model, second):
+    primitive = ("primitive", "matmul", loop)
+    task("inference", f"SyncInferenceCPU::infer::{model}",
+         ("type", "Convolution::execute", ("layer", "A", loop, loop)), loop,
+         ("type", f"{second}::execute", ("layer", "B", primitive)))
+def several():
+    for model, second in (("Model1", "Eltwise"), ("Model2", "Pooling"), ("Model1", "Eltwise"), ("Model2", "Pooling")):
+        for _ in range(5): infer(model, second)
+"""
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_tasks_that_tables_do_not_need_are_only_counted(run, again):
+    """The type around a node is recorded when the model changes; loops within nodes and primitives are not."""
+    counted, recorded, unfinished, lost, layers, loops = run(
+        LOAD
+        + NESTED
+        + f"""
+for _ in range({1 + again}):
+    with accel_magic.trace("openvino") as t:
+        several()
+        thread = threading.Thread(target=task, args=loop); thread.start(); thread.join()
+r = t.result
+functions = ["Convolution::execute", "Eltwise::execute", "Pooling::execute", "A", "B", "matmul", "parallel_for"]
+layers = r.openvino.layers
+answer([[int(r.counts.hits[r.counts.index.get_level_values("function") == name].sum()) for name in functions],
+        [int((r.events.function == name).sum()) for name in functions], int(r.latency.unfinished.sum()), int(r.lost),
+        sorted(zip(layers.model, layers.index, layers.type, layers.executions.tolist(), layers.threads.tolist())),
+        int((r.events[r.events.function == "parallel_for"].tid.nunique()))])
+"""
+    )
+    assert counted == [20, 10, 10, 20, 20, 20, 81]
+    assert recorded == [4, 2, 2, 20, 20, 20, 21]
+    assert (unfinished, lost) == (0, 0)
+    assert layers == [
+        ["Model1", "A", "Convolution", 10, 1.0],
+        ["Model1", "B", "Eltwise", 10, 1.0],
+        ["Model2", "A", "Convolution", 10, 1.0],
+        ["Model2", "B", "Pooling", 10, 1.0],
+    ]
+    assert loops == 2
+
+
+def test_a_type_that_did_not_fit_into_the_ring_is_recorded_later(run):
+    types, lost = run(
+        LOAD
+        + NESTED
+        + """
+with accel_magic.trace("openvino:layers", buffer=0.01) as t:
+    for _ in range(200): several()
+    time.sleep(0.5)
+    several()
+types = t.result.events.function.astype(str)
+answer([sorted(set(types[types.str.endswith("::execute")])), int(t.result.lost)])
+"""
+    )
+    assert types == ["Convolution::execute", "Eltwise::execute", "Pooling::execute"]
+    assert lost > 0
+
+
+def test_tasks_that_the_user_asks_for_are_all_recorded(run):
+    recorded = run(
+        LOAD
+        + NESTED
+        + """
+with accel_magic.trace("itt:tbb:*", "itt:ov::op::cpu::exec:*", "openvino") as t: several()
+answer([int((t.result.events.function == name).sum()) for name in ("parallel_for", "Convolution::execute")])
+"""
+    )
+    assert recorded == [80, 20]

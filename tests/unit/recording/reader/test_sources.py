@@ -9,7 +9,7 @@ import pytest
 from accel_magic.codec import Descriptor
 from accel_magic.kernel.attachment import HEAD, PointLayout, RecordLayout
 from accel_magic.recording.reader.reader_messages import KernelMapsToRead, Ring
-from accel_magic.recording.reader.sources import KernelMapSource, quiet_s
+from accel_magic.recording.reader.sources import KernelMapSource, Pace, quiet_s
 
 PAGE = mmap.PAGESIZE
 LAYOUT = RecordLayout(cpus=1, points=1, latencies=0, record_sizes=(HEAD.itemsize,), point_layouts=(PointLayout(0, ()),))
@@ -68,3 +68,14 @@ def test_a_ring_that_is_filling_is_drained_again_soon(monkeypatch, kernel):
     assert pause(SIZE // 16) == pause(0) > 0.02
     assert pause(SIZE // 16 + RECORD) == 0.01
     assert pause(0, native_stacks=False) == 0.01  # a hit costs nothing extra in processes without Python
+
+
+def test_rings_are_left_alone_until_they_are_a_quarter_full():
+    pace = Pace(0.05)
+    assert [pace.next(0.0) for _ in range(4)] == [0.02, 0.04, 0.05, 0.05]
+    assert pace.next(0.25) == 0.05
+    assert pace.next(0.5) == 0.025
+    assert pace.next(0.1) == 0.05  # twice as long at most
+    assert pace.next(1.0) == 0.0125
+    assert [pace.next(1.0) for _ in range(2)] == [0.01, 0.01]
+    assert Pace(0.01).next(0.0) == 0.01
