@@ -86,6 +86,7 @@ def latency_frame(recording: Recording) -> pd.DataFrame:
     for row, point in enumerate(recording.plan.latency_points):
         counts = histograms.counts[row]
         total = int(counts.sum())
+        others = max(int(recording.hits[point.id]) - int(recording.unpaired[point.id]) - total, 0)
         largest = int(histograms.max_ns[row])
         filled = np.flatnonzero(counts)
         rows.append(
@@ -99,16 +100,13 @@ def latency_frame(recording: Recording) -> pd.DataFrame:
                     for name, q in (("p50_ns", 0.5), ("p90_ns", 0.9), ("p99_ns", 0.99))
                 },
                 "max_ns": float(largest) if total else np.nan,
-                "unfinished": 0 if point.partly_measured else _unfinished(recording, point.id, total),
+                "unfinished": 0 if point.partly_measured else others,
+                "only_counted": others if point.partly_measured else 0,
                 "histogram": pd.Series(counts[filled].astype(np.int64), index=buckets.EDGES[filled]),
             }
         )
-    names = ["probe", "function", "count", *LATENCY, "unfinished", "histogram"]
+    names = ["probe", "function", "count", *LATENCY, "unfinished", "only_counted", "histogram"]
     return pd.DataFrame(rows, columns=names).set_index(["probe", "function"])
-
-
-def _unfinished(recording: Recording, point: int, measured: int) -> int:
-    return max(int(recording.hits[point]) - int(recording.unpaired[point]) - measured, 0)
 
 
 def _by_point(ids: NDArray[np.generic], names: Iterable[str]) -> pd.Categorical:

@@ -251,7 +251,7 @@ def lost(area: Area) -> NDArray[np.uint64]:
 
 
 def histograms(area: Area) -> NDArray[np.uint64]:
-    """Histograms by task, (tasks, buckets). The first threads have a copy each, which is read only if they were there."""
+    """Histograms by task, (tasks, buckets). The first threads have a copy each: only those of threads are read."""
     total: NDArray[np.uint64] = area.histograms[: len(area.used_slots), : _count(area)].sum(axis=0, dtype=np.uint64)
     return total
 

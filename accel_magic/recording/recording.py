@@ -211,13 +211,6 @@ class Recording:
         """Events that could not be stored because a ring buffer was full, plus losses reported by an imported file."""
         return int(self.lost.sum()) + (self.imported.lost if self.imported is not None else 0)
 
-    @property
-    def only_counted(self) -> int:
-        """Hits of tasks of which some are measured and recorded that were only counted, as the trace chose to."""
-        measured = zip(self.plan.latency_points, self.histograms.counts, strict=True)
-        parts = (int(self.hits[point.id]) - int(row.sum()) for point, row in measured if point.partly_measured)
-        return max(sum(parts), 0)
-
     @cached_property
     def events(self) -> Events:
         """The recorded events, decoded on first use."""

@@ -120,7 +120,8 @@ class TraceResult(Result):
     def latency(self) -> pd.DataFrame:
         """One row per latency point, indexed by `probe` and `function`.
 
-        Columns: `count` (calls), `mean_ns`, `p50_ns`, `p90_ns`, `p99_ns`, `max_ns`, `unfinished`, `histogram`.
+        Columns: `count` (calls that were measured), `mean_ns`, `p50_ns`, `p90_ns`, `p99_ns`, `max_ns`, `unfinished`,
+        `only_counted` (tasks of presets that record only some of them), `histogram`.
 
         Counted in the kernel, so complete even if events were lost; quantiles are accurate within 3.2 %. `histogram` is
         a Series of counts by the bucket's lower bound in ns, without empty buckets.
@@ -156,7 +157,7 @@ class TraceResult(Result):
 
     def _losses(self) -> Iterator[Lost]:
         recording = self.recording
-        unfinished = int(self.latency["unfinished"].sum())
+        unfinished, only_counted = (int(self.latency[name].sum()) for name in ("unfinished", "only_counted"))
         kept = self.recorded + int(recording.lost.sum()) + int(recording.unpaired.sum()) + unfinished
         unread = "events were lost: the ring buffer was not read"
         why = unread if recording.unread else "events did not fit into the ring buffer"
@@ -168,7 +169,7 @@ class TraceResult(Result):
         yield Lost(unfinished, "calls had not ended when the trace ended", "missed")
         yield Lost(self.stacks_lost, "events have no stack: the table of stacks was full", "incomplete")
         if recording.limit_reached:
-            yield Lost(max(self.hits - kept - recording.only_counted, 0), "hits came after the event limit", "left out")
+            yield Lost(max(self.hits - kept - only_counted, 0), "hits came after the event limit", "left out")
 
     def scan(self) -> ds.Dataset:
         """The events as a `pyarrow.dataset.Dataset`: those of a dataset's files, which it reads in batches.

@@ -92,7 +92,7 @@ def counts_table(counts: pd.DataFrame, limit: int) -> FormattedTable:
 
 
 def latency_table(latency: pd.DataFrame, limit: int) -> FormattedTable:
-    """Latencies per measured function, most calls first; unfinished calls if there were any.
+    """Latencies per measured function, most calls first; unfinished calls, and those only counted, if there were any.
 
     Functions with unfinished calls are always among the rows, and come first if not all fit.
     """
@@ -105,6 +105,8 @@ def latency_table(latency: pd.DataFrame, limit: int) -> FormattedTable:
     }
     if frame["unfinished"].any():
         formats = {**formats, "unfinished": ("unfinished", exact_text)}
+    if frame["only_counted"].any():
+        formats = {**formats, "only_counted": ("only counted", exact_text)}
     return _table(frame, formats, limit, "count", "unfinished")
 
 

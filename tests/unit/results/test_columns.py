@@ -17,7 +17,17 @@ WITHOUT = {
     *("hits", "lost", "count", "rate", "unfinished", "waits", "threads", "runs", "launches", "sites", "warps", "lanes"),
     *("requests", "sectors", "passes", "fewest", "split", "taken", "functions", "stretches", "processes", "repeats"),
     *("pages", "created", "freed", "left", "outlived", "kept", "single_use", "jobs", "ioctls", "failed", "intervals"),
-    *("in_flight", "in_flight_mean", "in_flight_max", "submitted", "done", "jobs_lost", "refused", "buffer_count"),
+    *(
+        "only_counted",
+        "in_flight",
+        "in_flight_mean",
+        "in_flight_max",
+        "submitted",
+        "done",
+        "jobs_lost",
+        "refused",
+        "buffer_count",
+    ),
     *("completions", "wait_timeouts", "active", "stalled", "control", "pipestall", "send", "dist_acc", "sbid", "sync"),
     *("inst_fetch", "other", "tdr", "total", "blocks", "exits", "mean_lanes", "priority", "per_request", "value"),
     *(

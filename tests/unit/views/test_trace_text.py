@@ -106,7 +106,7 @@ def test_notes_of_the_plan_are_shown(make_recording):
 def test_a_function_whose_only_call_has_not_ended_has_a_row(functions, limit):
     names = [f"f{number}" for number in range(functions)]
     latency = pd.DataFrame(
-        {"count": [1] * functions + [0, 0], "unfinished": [0] * functions + [1, 0]},
+        {"count": [1] * functions + [0, 0], "unfinished": [0] * functions + [1, 0], "only_counted": 0},
         index=pd.MultiIndex.from_product([["u"], [*names, "leave", "never"]], names=["probe", "function"]),
     ).assign(**dict.fromkeys(["mean_ns", "p50_ns", "p90_ns", "p99_ns", "max_ns"], 1000))
 
