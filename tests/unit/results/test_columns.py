@@ -14,6 +14,7 @@ pytestmark = pytest.mark.component
 UNITS = re.compile(r"(^|_)(ns|bytes|cycles|samples|calls|percent|MHz|per_s|per_job)$")
 WITHOUT = {
     # How many of something, or how often.
+    "only_counted",
     *("hits", "lost", "count", "rate", "unfinished", "waits", "threads", "runs", "launches", "sites", "warps", "lanes"),
     *("requests", "sectors", "passes", "fewest", "split", "taken", "functions", "stretches", "processes", "repeats"),
     *("pages", "created", "freed", "left", "outlived", "kept", "single_use", "jobs", "ioctls", "failed", "intervals"),
