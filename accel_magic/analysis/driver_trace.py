@@ -35,6 +35,7 @@ class DriverTrace:
         kernel: Release of the traced kernel, '' if unknown.
         pages: Bytes of a page of the device's tables.
         tasks: Names of the ITT tasks among the functions.
+        naming: Of these, those that say what the task within them is, and are recorded around the first one only.
 
     """
 
@@ -47,6 +48,7 @@ class DriverTrace:
     kernel: str = ""
     pages: int = 4096
     tasks: frozenset[str] = frozenset()
+    naming: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, recording: Recording, events: pd.DataFrame) -> DriverTrace:
@@ -65,6 +67,7 @@ class DriverTrace:
             missed=recording.missed,
             kernel=recording.machine.get("kernel", ""),
             tasks=tasks,
+            naming=frozenset(point.function for point in recording.plan.points if point.nesting == "naming"),
         )
 
     @cached_property

@@ -68,7 +68,9 @@ def layer_of(name: str) -> int:
 
 def layer_codes(trace: DriverTrace) -> NDArray[np.int8]:
     """(names,) int8: layer of each function in the trace."""
-    return np.array([TASK if name in trace.tasks else layer_of(name) for name in trace.names], np.int8)
+    layers = (TASK if name in trace.tasks else layer_of(name) for name in trace.names)
+    named = (LEFT_OUT if name in trace.naming else layer for name, layer in zip(trace.names, layers, strict=True))
+    return np.array([*named], np.int8)
 
 
 def shown_name(name: str) -> str:

@@ -6,7 +6,7 @@ links the submission to the completion and to the wait that it ends, a message's
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -86,7 +86,10 @@ def _joined(trace: DriverTrace, jobs: pd.DataFrame) -> _Rows:
     duration = durations(trace)
     bo = buffers(trace, where, layer)
     job, parent = jobs_and_causes(trace, where, layer, jobs)
-    return _Rows(where, layer, parent, job, bo, duration)
+    # What a task that is no step contains is in what contains that one.
+    around = np.where(trace.mask(*trace.naming), where.inside, np.arange(len(trace.events)))
+    inside, parent = (np.where(rows >= 0, around[rows], NONE) for rows in (where.inside, parent))
+    return _Rows(replace(where, inside=inside), layer, parent, job, bo, duration)
 
 
 def _steps(trace: DriverTrace, rows: _Rows) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

@@ -741,7 +741,7 @@ def several():
 @pytest.mark.parametrize("again", [False, True])
 def test_tasks_that_tables_do_not_need_are_only_counted(run, again):
     """The type around a node is recorded when the model changes; loops within nodes and primitives are not."""
-    counted, recorded, unfinished, others, layers, loops = run(
+    counted, recorded, unfinished, others, layers, loops, steps = run(
         LOAD
         + NESTED
         + f"""
@@ -751,12 +751,13 @@ for _ in range({1 + again}):
         thread = threading.Thread(target=task, args=loop); thread.start(); thread.join()
 r = t.result
 functions = ["Convolution::execute", "Eltwise::execute", "Pooling::execute", "A", "B", "matmul", "parallel_for"]
-layers = r.openvino.layers
+layers, calls = r.openvino.layers, r.openvino.calls
 hits = [int(r.counts.hits[r.counts.index.get_level_values("function") == name].sum()) for name in functions]
 answer([hits, [int((r.events.function == name).sum()) for name in functions], int(r.latency.unfinished.sum()),
         int(r.lost) + int(r.latency.only_counted.sum()),
         sorted(zip(layers.model, layers.index, layers.type, layers.executions.tolist(), layers.threads.tolist())),
-        int((r.events[r.events.function == "parallel_for"].tid.nunique()))])
+        int((r.events[r.events.function == "parallel_for"].tid.nunique())),
+        sorted(set(zip(calls.name, calls.parent.map(calls.name.astype(str)).fillna(""))))])
 """
     )
     assert counted == [20, 10, 10, 20, 20, 20, 81]
@@ -770,6 +771,14 @@ answer([hits, [int((r.events.function == name).sum()) for name in functions], in
         ["Model2", "B", "Pooling", 10, 1.0],
     ]
     assert loops == 2
+    first, second = (f"SyncInferenceCPU::infer::Model{number}" for number in (1, 2))
+    assert steps == sorted(
+        [
+            *([layer, around] for layer in "AB" for around in (first, second)),
+            *([first, ""], [second, ""], ["matmul", "B"]),
+            *(["parallel_for", around] for around in (first, second, "")),
+        ]
+    )
 
 
 def test_a_type_that_did_not_fit_into_the_ring_is_recorded_later(run):
