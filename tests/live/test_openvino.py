@@ -209,6 +209,7 @@ finish(t, told=told, inside=f.result.spans.set_index("function").cpu_ns.to_dict(
         assert all(frames[at - 1] == "PYTHON:work" for at in calls)
         assert all(at > last for at in tasks[1:] if at not in calls)
         layers += weight * any("TASK:Convolution_" in frame for frame in frames)
+        assert not [frame for frame in frames if "::execute" in frame and frame.startswith("TASK:")]
     inside = sum(
         ns for name, ns in found.told["inside"].items() if name.startswith("Convolution_") and "abcd" not in name
     )

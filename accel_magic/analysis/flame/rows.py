@@ -283,13 +283,14 @@ class Spans:
 
 
 def spans_of(recording: Recording) -> Spans:
-    """Divide time by a recording's measured calls, without waits."""
+    """Divide time by a recording's measured calls, without waits, and tasks that are recorded only around the first."""
     columns = recording.events.columns
     if "duration_ns" not in columns:
         return Spans((), nesting(*(np.zeros(0, np.int64) for _ in range(4))))
     duration = columns["duration_ns"]
     points = columns["point"].values
-    measured = np.array([point.latency and point.kind != "offcpu" for point in recording.plan.points], np.bool_)
+    spans = (point.latency and point.kind != "offcpu" and point.nesting != "naming" for point in recording.plan.points)
+    measured = np.array([*spans], np.bool_)
     chosen = measured[points] if duration.valid is None else measured[points] & duration.valid
     tid, start, length, point = (
         column[chosen].astype(np.int64)
