@@ -24,9 +24,12 @@ def test_durations_agree_with_the_programs_own_measurements(build, run):
     # The program's two clock readings are just outside the trace's, and include some microseconds of the probe.
     assert np.mean(measured) - 1e6 < latency["mean_ns"] <= np.mean(measured)
     assert latency["max_ns"] <= max(measured)
-    for quantile, name in ((50, "p50_ns"), (90, "p90_ns")):
-        assert latency[name] == pytest.approx(np.percentile(measured, quantile, method="inverted_cdf"), rel=0.1)
     events = t.result.events
+    for quantile, name in ((50, "p50_ns"), (90, "p90_ns")):
+        asked, took = (
+            np.percentile(times, quantile, method="inverted_cdf") for times in (events["us"] * 1000.0, measured)
+        )
+        assert 0.965 * asked <= latency[name] <= 1.035 * took  # a busy machine delays the program between the clocks
     assert (events["duration_ns"] >= events["us"].astype("int64") * 1000).all()
     assert events["us"].value_counts().to_dict() == {2000: 40, 4000: 40, 6000: 40, 8000: 40}
     assert (events["retval"] == events["us"].astype("int64")).all()
